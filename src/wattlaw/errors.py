@@ -1,0 +1,118 @@
+"""All errors of wattlaw, split by what the reader can do about them.
+
+::
+
+    WattlawError
+    ├── ConfigError        fix the value: a size, an option, a combination that cannot be
+    ├── UnknownNameError   pick a known name: of a model, an accelerator, a law, a strategy
+    ├── FileError          repair the file: not readable, not that format, a field missing or of the wrong type
+    ├── DataError          add or clean data: too few rows, NaN, collinear columns
+    ├── FitError           change the law or the data: the fit did not converge; carries ``partial``
+    ├── MeterError         get a meter or a permission: nothing here measures this
+    └── MissingExtraError  install an optional part of wattlaw
+
+    WattlawWarning         doubt that does not stop the work; also a field of the result
+
+A message is one line: what was attempted, what was given, what is allowed and what to try. The detail is
+raised deep, where it is known; the function at the door adds the file or field once, with ``at``.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any, Self
+
+
+class WattlawError(Exception):
+    """The root: everything that wattlaw raises on purpose, and that a user can mend."""
+
+    def __init__(
+        self,
+        attempted: str,
+        *,
+        given: object = None,
+        allowed: object = None,
+        hint: str | None = None,
+        place: str | None = None,
+    ) -> None:
+        super().__init__(attempted)
+        self.attempted = attempted
+        self.given = given
+        self.allowed = allowed
+        self.hint = hint
+        self.place = place
+
+    def __str__(self) -> str:
+        parts = [f"{self.place}: {self.attempted}" if self.place else self.attempted]
+        if self.given is not None:
+            parts.append(f"given {_shown(self.given)}")
+        if self.allowed is not None:
+            parts.append(f"allowed {_shown(self.allowed)}")
+        if self.hint:
+            parts.append(f"try {self.hint}")
+        return _one_line("; ".join(parts))
+
+    def at(self, place: object) -> Self:
+        """Name the file or field that the error was found in, outermost first, and return the error."""
+        self.place = f"{place}: {self.place}" if self.place else str(place)
+        return self
+
+
+class ConfigError(WattlawError):
+    """A value or a combination of values that cannot be run."""
+
+
+class UnknownNameError(WattlawError):
+    """A name that wattlaw does not know; the message lists the nearest ones."""
+
+    @classmethod
+    def among(cls, kind: str, name: str, known: Iterable[str], *, hint: str | None = None) -> Self:
+        """Build the error for ``name``, which should have been one of the ``known`` names of this ``kind``."""
+        names = sorted(set(known))
+        lowered = {candidate.lower(): candidate for candidate in names}
+        nearest = difflib.get_close_matches(name.lower(), lowered, n=5, cutoff=0.4)
+        shown = [lowered[candidate] for candidate in nearest] or names[:8]
+        return cls(f"unknown {kind}", given=repr(name), allowed=", ".join(shown), hint=hint)
+
+
+class FileError(WattlawError):
+    """A file that cannot be read or is not what it should be; it is left as it was."""
+
+
+class DataError(WattlawError):
+    """Measurements from which this cannot be computed: too few, not finite, collinear."""
+
+
+class FitError(WattlawError):
+    """A fit that did not end well; ``partial`` is what it had reached."""
+
+    def __init__(self, attempted: str, *, partial: Any = None, **details: Any) -> None:
+        super().__init__(attempted, **details)
+        self.partial = partial
+
+
+class MeterError(WattlawError):
+    """Nothing on this machine can measure what was asked for, or it may not be read."""
+
+
+class MissingExtraError(WattlawError):
+    """An optional part of wattlaw is not installed."""
+
+    @classmethod
+    def of(cls, extra: str, purpose: str) -> Self:
+        """Build the error for work that needs ``pip install 'wattlaw[extra]'``."""
+        return cls(f"{purpose} needs an optional part", hint=f"pip install 'wattlaw[{extra}]'")
+
+
+class WattlawWarning(UserWarning):
+    """Doubt about a result: outside of the fitted domain, a parameter on its bound, a value that was assumed."""
+
+
+def _shown(value: object) -> str:
+    text = str(value)
+    return text if len(text) <= 200 else text[:197] + "..."
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

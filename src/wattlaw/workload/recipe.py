@@ -1,0 +1,100 @@
+"""The recipe: how an architecture is trained, apart from where.
+
+An architecture and a recipe together are the workload.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from wattlaw.errors import ConfigError
+from wattlaw.units import Quantity, every
+
+Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
+Optimizer = Literal["adamw", "adam", "sgd", "momentum", "adafactor", "adamw-8bit"]
+Checkpointing = Literal["none", "selective", "full"]
+AttentionKernel = Literal["eager", "fused"]
+
+PRECISIONS: tuple[Precision, ...] = get_args(Precision)
+OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
+CHECKPOINTINGS: tuple[Checkpointing, ...] = get_args(Checkpointing)
+ATTENTION_KERNELS: tuple[AttentionKernel, ...] = get_args(AttentionKernel)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """One way of training: batch, length, precision, optimizer, and how much of it.
+
+    Exactly one amount is given: ``steps`` (optimizer steps), ``samples`` (sequences per epoch, with ``epochs``)
+    or ``tokens`` (of the whole run). A number may also be a column of numbers, one per run.
+
+    Attributes:
+        batch_size: sequences per data-parallel rank and micro-step.
+        seq_len: longest sequence, in tokens; what positions and memory are sized for.
+        padded_len: mean length that the device computes, after padding each batch to its longest sequence;
+            ``None`` means that every sequence is ``seq_len`` long (packed, or padded to the maximum).
+        target_len: length of the decoder's sequence in an encoder-decoder; ``None`` means ``seq_len``.
+        grad_accumulation: micro-steps per optimizer step.
+        precision: of the matrix products; fp16, bf16 and fp8 are mixed precision with fp32 master weights.
+        optimizer: whose states are kept and whose update is applied.
+        checkpointing: which activations are recomputed in the backward pass.
+        attention_kernel: ``eager`` writes the score matrix to memory, ``fused`` does not.
+        steps: optimizer steps of the run.
+        samples: sequences in one epoch.
+        epochs: passes over the samples.
+        tokens: training tokens of the whole run, over all devices.
+        evaluation_fraction: tokens evaluated (forward pass only) per token trained on.
+    """
+
+    batch_size: Quantity
+    seq_len: Quantity
+    padded_len: Quantity | None = None
+    target_len: Quantity | None = None
+    grad_accumulation: Quantity = 1
+    precision: Precision = "bf16"
+    optimizer: Optimizer = "adamw"
+    checkpointing: Checkpointing = "none"
+    attention_kernel: AttentionKernel = "fused"
+    steps: Quantity | None = None
+    samples: Quantity | None = None
+    epochs: Quantity | None = None
+    tokens: Quantity | None = None
+    evaluation_fraction: Quantity = 0.0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be trained."""
+        sizes = ("batch_size", "seq_len", "padded_len", "target_len", "grad_accumulation")
+        for field in (*sizes, "steps", "samples", "epochs", "tokens"):
+            value = getattr(self, field)
+            if value is not None and not every((value > 0) & (value < float("inf"))):
+                raise ConfigError(f"{field} must be above zero", given=value, allowed="finite numbers > 0")
+        if not every((self.evaluation_fraction >= 0) & (self.evaluation_fraction < float("inf"))):
+            raise ConfigError("evaluation_fraction must not be negative", given=self.evaluation_fraction, allowed=">= 0")
+        for field, names in (
+            ("precision", PRECISIONS),
+            ("optimizer", OPTIMIZERS),
+            ("checkpointing", CHECKPOINTINGS),
+            ("attention_kernel", ATTENTION_KERNELS),
+        ):
+            if getattr(self, field) not in names:
+                raise ConfigError(f"unknown {field}", given=getattr(self, field), allowed=", ".join(names))
+        if self.padded_len is not None and not every(self.padded_len <= self.seq_len):
+            raise ConfigError("padded_len exceeds seq_len", given=self.padded_len, allowed=f"<= {self.seq_len}")
+        amounts = [name for name in ("steps", "samples", "tokens") if getattr(self, name) is not None]
+        if len(amounts) != 1 or (self.epochs is not None and amounts != ["samples"]):
+            raise ConfigError(
+                "the amount of training must be given exactly once",
+                given=", ".join(amounts) or "none",
+                allowed="steps | samples and epochs | tokens",
+            )
+
+    @property
+    def computed_len(self) -> Quantity:
+        """Tokens per sequence that the device computes, padding included."""
+        return self.seq_len if self.padded_len is None else self.padded_len
+
+    @property
+    def decoder_len(self) -> Quantity:
+        """Tokens per sequence on the decoder's side of an encoder-decoder."""
+        return self.computed_len if self.target_len is None else self.target_len
