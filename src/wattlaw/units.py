@@ -12,12 +12,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    import numpy as np
     from numpy.typing import NDArray
 
     #: A number, or a column of numbers with one entry per run: the arithmetic of ``workload`` and
     #: ``parallel`` is written once and serves both.
-    Quantity: TypeAlias = float | NDArray[np.float64]
+    Quantity: TypeAlias = float | NDArray[Any]
 else:
     Quantity: TypeAlias = Any
 
@@ -27,7 +26,7 @@ BYTES_PER_GB = 1e9
 BYTES_PER_GIB = 2.0**30
 FLOP_PER_TFLOP = 1e12
 
-#: What one of each everyday unit is in SI, for files and options that name their unit.
+#: What one of each everyday unit is in ours (SI, and grams of carbon), for files and options that name their unit.
 SI_PER_UNIT = {
     "J": 1.0,
     "kJ": 1e3,
@@ -49,6 +48,9 @@ SI_PER_UNIT = {
     "B": 1.0,
     "GB": BYTES_PER_GB,
     "GiB": BYTES_PER_GIB,
+    "g": 1.0,
+    "kg": 1e3,
+    "t": 1e6,
     "1": 1.0,
 }
 

@@ -53,9 +53,7 @@ class Layout:
             )
 
     @classmethod
-    def of(
-        cls, strategy: str, *, num_devices: int = 1, tensor_parallel: int | None = None, num_nodes: int = 1
-    ) -> Self:
+    def of(cls, strategy: str, *, num_devices: int = 1, tensor_parallel: int | None = None, num_nodes: int = 1) -> Self:
         """Build the layout of a named strategy or product.
 
         ``tensor_parallel`` is needed for products only (``"fsdp x tp"``): the rest of the devices is data-parallel.
@@ -67,19 +65,21 @@ class Layout:
         for part in parts or [strategy]:
             if part not in STRATEGIES:
                 raise UnknownNameError.among("strategy", part, STRATEGIES, hint="a product such as 'fsdp x tp'")
-        if num_devices < 1:
-            raise ConfigError("num_devices must be at least 1", given=num_devices)
+        if not (num_devices >= 1 and num_devices % 1 == 0):
+            raise ConfigError("num_devices must be a whole number of at least 1", given=num_devices)
         axes = [STRATEGIES[part][0] for part in parts]
-        if len(set(axes)) != len(axes):
+        if len(set(axes)) != len(axes) or ("single" in parts and len(parts) > 1):
             raise ConfigError("a product divides along different axes", given=strategy, allowed="ddp or fsdp, and tp")
         if parts == ["single"] and num_devices != 1:
-            raise ConfigError("strategy single runs on one device", given=f"{num_devices} devices", allowed="1",
-                              hint=f"strategies {', '.join(name for name in STRATEGIES if name != 'single')}")
+            raise ConfigError(
+                "strategy single runs on one device",
+                given=f"{num_devices} devices",
+                allowed="1",
+                hint=f"strategies {', '.join(name for name in STRATEGIES if name != 'single')}",
+            )
         tensor = _tensor_degree(axes, num_devices, tensor_parallel, strategy)
         stage = max(STRATEGIES[part][1] for part in parts)
-        return cls(
-            data_parallel=num_devices // tensor, tensor_parallel=tensor, zero_stage=stage, num_nodes=num_nodes
-        )
+        return cls(data_parallel=num_devices // tensor, tensor_parallel=tensor, zero_stage=stage, num_nodes=num_nodes)
 
     @property
     def num_devices(self) -> Quantity:
@@ -103,19 +103,27 @@ class Layout:
 def _tensor_degree(axes: list[str], num_devices: int, tensor_parallel: int | None, strategy: str) -> int:
     if "tensor_parallel" not in axes:
         if tensor_parallel not in (None, 1):
-            raise ConfigError("tensor_parallel is given but the strategy has no tp", given=strategy,
-                              hint=f"'{strategy} x tp'")
+            raise ConfigError(
+                "tensor_parallel is given but the strategy has no tp", given=strategy, hint=f"'{strategy} x tp'"
+            )
         return 1
     if len(axes) == 1:
         if tensor_parallel not in (None, num_devices):
-            raise ConfigError("strategy tp uses every device", given=f"tensor_parallel {tensor_parallel}",
-                              allowed=f"{num_devices}", hint="'ddp x tp' or 'fsdp x tp'")
+            raise ConfigError(
+                "strategy tp uses every device",
+                given=f"tensor_parallel {tensor_parallel}",
+                allowed=f"{num_devices}",
+                hint="'ddp x tp' or 'fsdp x tp'",
+            )
         return num_devices
     if tensor_parallel is None:
-        raise ConfigError(f"strategy {strategy} needs tensor_parallel", given="none",
-                          allowed=f"a divisor of {num_devices}")
+        raise ConfigError(
+            f"strategy {strategy} needs tensor_parallel", given="none", allowed=f"a divisor of {num_devices}"
+        )
     if tensor_parallel < 1 or num_devices % tensor_parallel:
-        raise ConfigError("the devices do not divide by tensor_parallel",
-                          given=f"{num_devices} devices, tensor_parallel {tensor_parallel}",
-                          allowed=f"a divisor of {num_devices}")
+        raise ConfigError(
+            "the devices do not divide by tensor_parallel",
+            given=f"{num_devices} devices, tensor_parallel {tensor_parallel}",
+            allowed=f"a divisor of {num_devices}",
+        )
     return tensor_parallel

@@ -10,6 +10,7 @@ from typing import Literal, get_args
 
 from wattlaw.errors import ConfigError
 from wattlaw.units import Quantity, every
+from wattlaw.workload.architecture import require_number
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
 Optimizer = Literal["adamw", "adam", "sgd", "momentum", "adafactor", "adamw-8bit"]
@@ -21,12 +22,15 @@ OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 CHECKPOINTINGS: tuple[Checkpointing, ...] = get_args(Checkpointing)
 ATTENTION_KERNELS: tuple[AttentionKernel, ...] = get_args(AttentionKernel)
 
+#: More than any training, and small enough that products with sizes of models stay finite in floats.
+LARGEST_AMOUNT = 1e24
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """One way of training: batch, length, precision, optimizer, and how much of it.
 
-    Exactly one amount is given: ``steps`` (optimizer steps), ``samples`` (sequences per epoch, with ``epochs``)
+    Exactly one amount is given: ``steps`` (optimizer steps), ``samples`` (sequences per epoch)
     or ``tokens`` (of the whole run). A number may also be a column of numbers, one per run.
 
     Attributes:
@@ -42,7 +46,8 @@ class Recipe:
         attention_kernel: ``eager`` writes the score matrix to memory, ``fused`` does not.
         steps: optimizer steps of the run.
         samples: sequences in one epoch.
-        epochs: passes over the samples.
+        epochs: passes over the data, each with its evaluation and set-up; it multiplies ``samples``, while ``steps``
+            and ``tokens`` are of the whole run. ``None`` means one.
         tokens: training tokens of the whole run, over all devices.
         evaluation_fraction: tokens evaluated (forward pass only) per token trained on.
     """
@@ -67,10 +72,16 @@ class Recipe:
         sizes = ("batch_size", "seq_len", "padded_len", "target_len", "grad_accumulation")
         for field in (*sizes, "steps", "samples", "epochs", "tokens"):
             value = getattr(self, field)
-            if value is not None and not every((value > 0) & (value < float("inf"))):
-                raise ConfigError(f"{field} must be above zero", given=value, allowed="finite numbers > 0")
-        if not every((self.evaluation_fraction >= 0) & (self.evaluation_fraction < float("inf"))):
-            raise ConfigError("evaluation_fraction must not be negative", given=self.evaluation_fraction, allowed=">= 0")
+            if value is None:
+                continue
+            require_number(field, value)
+            if not every((value > 0) & (value <= LARGEST_AMOUNT)):
+                raise ConfigError(f"{field} must be above zero", given=value, allowed=f"> 0, <= {LARGEST_AMOUNT:g}")
+        require_number("evaluation_fraction", self.evaluation_fraction)
+        if not every((self.evaluation_fraction >= 0) & (self.evaluation_fraction <= LARGEST_AMOUNT)):
+            raise ConfigError(
+                "evaluation_fraction must not be negative", given=self.evaluation_fraction, allowed=">= 0"
+            )
         for field, names in (
             ("precision", PRECISIONS),
             ("optimizer", OPTIMIZERS),
@@ -82,11 +93,11 @@ class Recipe:
         if self.padded_len is not None and not every(self.padded_len <= self.seq_len):
             raise ConfigError("padded_len exceeds seq_len", given=self.padded_len, allowed=f"<= {self.seq_len}")
         amounts = [name for name in ("steps", "samples", "tokens") if getattr(self, name) is not None]
-        if len(amounts) != 1 or (self.epochs is not None and amounts != ["samples"]):
+        if len(amounts) != 1:
             raise ConfigError(
                 "the amount of training must be given exactly once",
                 given=", ".join(amounts) or "none",
-                allowed="steps | samples and epochs | tokens",
+                allowed="one of steps, samples, tokens",
             )
 
     @property

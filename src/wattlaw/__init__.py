@@ -1,0 +1,1 @@
+"""wattlaw: what training a Transformer will cost, before it starts."""

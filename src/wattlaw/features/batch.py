@@ -1,0 +1,129 @@
+"""Runs that differ in numbers only, as one run whose numbers are columns.
+
+The arithmetic of ``workload`` and ``parallel`` serves numbers and columns alike, so a million runs cost as many
+calls as one. What is not a number (the family, the precision, the optimizer) is the same within a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattlaw.errors import ConfigError
+from wattlaw.parallel.layout import Layout
+from wattlaw.run.spec import RunSpec
+from wattlaw.units import Quantity, every
+from wattlaw.workload import Architecture, Recipe, Stack
+
+Value = TypeVar("Value", Stack, Architecture, Recipe, Layout)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Devices:
+    """The figures of data sheets that a law reads; each a number or a column.
+
+    Attributes:
+        peak_flop_per_s: dense rate of matrix products in the run's precision.
+        bandwidth_bytes_per_s: of the device's memory.
+        power_limit_w: the board's own limit.
+        link_bytes_per_s: in one direction, to the neighbours that a device trains with.
+    """
+
+    peak_flop_per_s: Quantity
+    bandwidth_bytes_per_s: Quantity
+    power_limit_w: Quantity
+    link_bytes_per_s: Quantity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """One run, or many that differ in numbers only."""
+
+    architecture: Architecture
+    recipe: Recipe
+    layout: Layout
+    devices: Devices
+
+
+def devices_of(spec: RunSpec) -> Devices:
+    """Look up what a law reads of one run's hardware.
+
+    Over several nodes, the slower of the link within a node and of the network counts: rings pass through both.
+
+    Raises:
+        ConfigError: several nodes, and none named whose network could be looked up.
+    """
+    device, node = spec.accelerator, spec.node
+    link_bytes_per_s = (device.link if node is None else node.link_of(device)).bytes_per_s
+    if not every(spec.layout.num_nodes == 1):
+        if node is None:
+            raise ConfigError(
+                "several nodes need a node type, whose network says how fast they talk",
+                given=f"{spec.layout.num_nodes} nodes",
+                hint="--node dgx-a100, or any of `wattlaw hardware list`",
+            )
+        link_bytes_per_s = min(link_bytes_per_s, node.inter_node_link.bytes_per_s)
+    return Devices(
+        peak_flop_per_s=device.peak_flop_per_s(spec.recipe.precision),
+        bandwidth_bytes_per_s=device.bandwidth_bytes_per_s,
+        power_limit_w=device.power_limit_w,
+        link_bytes_per_s=link_bytes_per_s,
+    )
+
+
+def batches(specs: Sequence[RunSpec]) -> Iterator[tuple[NDArray[np.intp], Batch]]:
+    """Gather the specs that differ in numbers only; yield their positions and their batch."""
+    shapes: dict[Any, list[int]] = {}
+    for position, spec in enumerate(specs):
+        shapes.setdefault(_shape(spec), []).append(position)
+    for positions in shapes.values():
+        chosen = [specs[position] for position in positions]
+        devices = [devices_of(spec) for spec in chosen]
+        yield (
+            np.array(positions),
+            Batch(
+                architecture=_merged([spec.architecture for spec in chosen]),
+                recipe=_merged([spec.recipe for spec in chosen]),
+                layout=_merged([spec.layout for spec in chosen]),
+                devices=Devices(
+                    **{field.name: _column([getattr(one, field.name) for one in devices]) for field in fields(Devices)}
+                ),
+            ),
+        )
+
+
+def _shape(spec: RunSpec) -> tuple[Any, ...]:
+    """Everything of a spec that is not a number."""
+    model, recipe = spec.architecture, spec.recipe
+    names = tuple(
+        None if value is None else value if isinstance(value, str) else True
+        for value in (getattr(recipe, field.name) for field in fields(recipe))
+    )
+    return (model.head, tuple(stack.role for stack in model.stacks), names)
+
+
+def _merged(values: Sequence[Value]) -> Value:
+    """Build the value whose numbers are the columns of the ``values``' numbers."""
+    first = values[0]
+    columns: dict[str, Any] = {}
+    for field in fields(first):
+        column = [getattr(value, field.name) for value in values]
+        if isinstance(column[0], tuple):
+            columns[field.name] = tuple(_merged(parts) for parts in zip(*column, strict=True))
+        elif column[0] is None or isinstance(column[0], str):
+            columns[field.name] = column[0]
+        else:
+            columns[field.name] = _column(column)
+    return type(first)(**columns)
+
+
+def _column(numbers: Sequence[float]) -> Quantity:
+    """A column of the numbers, or the number itself where they are all the same: it need not be repeated."""
+    first = numbers[0]
+    if all(number == first for number in numbers):
+        return float(first)
+    return np.array(numbers, dtype=np.float64)

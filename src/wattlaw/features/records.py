@@ -1,0 +1,34 @@
+"""One table of everything that laws read and that was measured, from records."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from wattlaw.features.paper import paper_columns
+from wattlaw.features.physical import physical_columns
+
+if TYPE_CHECKING:
+    from wattlaw.features.table import Table
+    from wattlaw.run.record import Boundary, RunRecord
+
+
+def record_columns(records: Sequence[RunRecord], *, boundary: Boundary | None = None) -> Table:
+    """Return the columns of every law, one row per record.
+
+    Args:
+        records: whole runs (with a spec) that ended well.
+        boundary: which energy to take; ``None`` takes each record's narrowest, the same for all.
+
+    Raises:
+        DataError: a failed run, a record without a spec, or energies within different boundaries.
+    """
+    table = paper_columns(records, compute="artifact", boundary=boundary)
+    physical = physical_columns([record.require_spec() for record in records])
+    return table.with_columns(**physical.columns)
+
+
+def usable(records: Sequence[RunRecord]) -> tuple[tuple[RunRecord, ...], int]:
+    """Return the records that say what was run and that ended well, and how many others there are."""
+    kept = tuple(record for record in records if record.spec is not None and record.status == "ok")
+    return kept, len(records) - len(kept)

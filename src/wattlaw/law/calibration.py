@@ -1,0 +1,217 @@
+"""A calibration: a law's parameters for some hardware, as a value and as a JSON file."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import msgspec
+
+from wattlaw.errors import DataError, FileError, UnknownNameError
+from wattlaw.run.files import write_atomic
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+FORMAT = "wattlaw calibration"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Residuals:
+    """ln(observed / predicted) of runs that a fit did not see, or as if it had not.
+
+    Attributes:
+        energy: of the energies.
+        duration: of the durations; empty where the law knows no time.
+    """
+
+    energy: tuple[float, ...] = ()
+    duration: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that are not finite."""
+        if not all(math.isfinite(value) for value in (*self.energy, *self.duration)):
+            raise DataError("residuals of a calibration must be finite")
+
+    def __bool__(self) -> bool:
+        return bool(self.energy or self.duration)
+
+    @classmethod
+    def joined(cls, parts: Iterable[Self]) -> Self:
+        """Gather the residuals of several parts."""
+        kept = tuple(parts)
+        return cls(
+            energy=tuple(value for part in kept for value in part.energy),
+            duration=tuple(value for part in kept for value in part.duration),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineCalibration:
+    """What a fit found on one machine, where the law tells machines apart.
+
+    Attributes:
+        parameters: value of each named parameter.
+        residuals: of the machine's runs, as if the fit had not seen them.
+    """
+
+    parameters: Mapping[str, float]
+    residuals: Residuals
+
+
+#: Fields that every file has; the others may be left out where a law has nothing to put there.
+REQUIRED = ("law", "parameters", "residuals", "provenance")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """Everything that predicting with a law needs, whether fitted here or published by others.
+
+    Attributes:
+        law: the law's name.
+        parameters: value of each named parameter.
+        covariance: of the first parameters, in their order (a law may carry more, held fixed); ``None`` where
+            it is not known.
+        centres: what was subtracted from a regressor before the fit, by the regressor's name.
+        domain: smallest and largest value of each numeric column seen in the fit.
+        residuals: of the runs in the fit, as if it had not seen them.
+        outside: residuals of runs larger than those of the fit, on machines that it saw.
+        cold: residuals on machines that the fit did not see.
+        machines: what was found on each machine, by its name, where the law tells machines apart; ``parameters`` are
+            then what they have in common.
+        boundary: what the energies include: ``accelerators``, ``node`` or ``facility``; empty where not known.
+        warnings: findings of the fit that a reader should know, such as a parameter on its bound.
+        diagnostics: figures about the fit, by name.
+        options: choices of the law that its arithmetic depends on.
+        provenance: where it comes from: source, num_records, date, version, and warm, cold or published.
+    """
+
+    law: str
+    parameters: Mapping[str, float]
+    covariance: tuple[tuple[float, ...], ...] | None = None
+    centres: Mapping[str, float] = field(default_factory=dict)
+    domain: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    residuals: Residuals = Residuals()
+    outside: Residuals = Residuals()
+    cold: Residuals = Residuals()
+    machines: Mapping[str, MachineCalibration] = field(default_factory=dict)
+    boundary: str = ""
+    warnings: tuple[str, ...] = ()
+    diagnostics: Mapping[str, float] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict)
+    provenance: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that are not finite: JSON cannot hold them and no prediction can use them."""
+        for kind in ("parameters", "centres", "diagnostics"):
+            for name, value in getattr(self, kind).items():
+                if not math.isfinite(value):
+                    raise DataError(f"{kind} of a calibration must be finite", given=f"{name} = {value}")
+        for name, limits in self.domain.items():
+            if not all(math.isfinite(limit) for limit in limits):
+                raise DataError("the domain of a calibration must be finite", given=f"{name} {limits}")
+        rows = self.covariance or ()
+        if len(rows) > len(self.parameters) or any(len(row) != len(rows) for row in rows):
+            raise DataError("a covariance must be square and no larger than the parameters", given=f"{len(rows)} rows")
+        if not all(math.isfinite(value) for row in rows for value in row):
+            raise DataError("the covariance of a calibration must be finite")
+
+    def parameter(self, name: str) -> float:
+        """Return one parameter.
+
+        Raises:
+            UnknownNameError: the calibration has no parameter of this name.
+        """
+        try:
+            return self.parameters[name]
+        except KeyError:
+            raise UnknownNameError.among(f"parameter of the {self.law} calibration", name, self.parameters) from None
+
+    def standard_error(self, name: str) -> float | None:
+        """Return the standard error of one parameter, ``None`` where it is not known."""
+        position = list(self.parameters).index(name) if name in self.parameters else len(self.parameters)
+        if self.covariance is None or position >= len(self.covariance):
+            return self.diagnostics.get(f"standard_error:{name}")
+        return math.sqrt(self.covariance[position][position])
+
+    def save(self, path: str | Path) -> None:
+        """Write the calibration as JSON; the file appears whole or not at all.
+
+        Raises:
+            FileError: the file cannot be written; what was there before is left as it was.
+        """
+        content = msgspec.json.format(
+            msgspec.json.encode({"format": FORMAT, "format_version": FORMAT_VERSION, **msgspec.to_builtins(self)})
+        )
+        write_atomic(path, content.decode() + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a calibration written by ``save``.
+
+        Raises:
+            FileError: not there, truncated, of another format or version, or a field missing, unknown or of the
+                wrong type.
+        """
+        try:
+            content = Path(path).read_bytes()
+        except OSError as error:
+            raise FileError("cannot read the calibration", given=error.strerror, place=str(path)) from error
+        return cls.from_json(content, place=str(path))
+
+    @classmethod
+    def from_json(cls, content: bytes, *, place: str) -> Self:
+        """Build a calibration from the bytes of a file, which ``place`` names in errors.
+
+        Raises:
+            FileError: as ``load``.
+        """
+        try:
+            found = msgspec.json.decode(content)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise FileError("not valid JSON", given=str(error), hint="fitting the law again", place=place) from error
+        if not isinstance(found, dict) or found.get("format") != FORMAT:
+            raise FileError("not a calibration", allowed=f'"format": "{FORMAT}"', place=place)
+        if found.get("format_version") != FORMAT_VERSION:
+            raise FileError(
+                "another version of the format", given=found.get("format_version"), allowed=FORMAT_VERSION, place=place
+            )
+        _check_fields(cls, found, place)
+        try:
+            return msgspec.convert(found, cls)
+        except (msgspec.ValidationError, DataError) as error:
+            raise FileError("a field of the calibration is wrong", given=str(error), place=place) from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Estimate:
+    """What a law says of each run.
+
+    Attributes:
+        energy_j: one entry per run.
+        duration_s: one entry per run; ``None`` where the law knows no time.
+        terms_j: named parts that sum to ``energy_j``.
+        terms_s: named parts that sum to ``duration_s``; empty where the law knows no time.
+    """
+
+    energy_j: NDArray[np.float64]
+    duration_s: NDArray[np.float64] | None
+    terms_j: Mapping[str, NDArray[np.float64]]
+    terms_s: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+
+def _check_fields(kind: type[Calibration], found: dict[str, Any], place: str) -> None:
+    names = [each.name for each in fields(kind)]
+    for name in found:
+        if name not in (*names, "format", "format_version"):
+            raise FileError(str(UnknownNameError.among("field of a calibration", name, names)), place=place)
+    for name in REQUIRED:
+        if name not in found:
+            raise FileError(
+                "a field of the calibration is missing", given=name, allowed=", ".join(REQUIRED), place=place
+            )

@@ -1,0 +1,128 @@
+"""From run specs and a calibration to predictions with intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from wattlaw.errors import DataError
+from wattlaw.features.paper import paper_columns
+from wattlaw.features.physical import physical_columns
+from wattlaw.features.table import Table
+from wattlaw.law.calibration import Calibration, Estimate
+from wattlaw.law.interval import Interval, ends_of_runs, is_cold, outside_columns, require_level
+from wattlaw.law.laws import law_named
+from wattlaw.run.spec import RunSpec, check_fits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prediction:
+    """What a run is expected to take.
+
+    Attributes:
+        energy_j: energy within the ``boundary``.
+        duration_s: wall-clock time of the run; ``None`` where the law says nothing about time.
+        power_w: mean power, the middle energy over the middle duration.
+        boundary: what the energy includes: ``accelerators``, ``node`` or ``facility``.
+        terms_j: named parts that sum to ``energy_j.mid``.
+        terms_s: named parts that sum to ``duration_s.mid``.
+        calibration: the law and where its parameters come from.
+        cold: nothing was measured on the target machine.
+        in_domain: the machine and every column are such as the calibration saw.
+        outside: the columns that are not.
+        warnings: doubts, one line each.
+    """
+
+    energy_j: Interval
+    duration_s: Interval | None
+    power_w: float | None
+    boundary: str
+    terms_j: Mapping[str, float]
+    terms_s: Mapping[str, float]
+    calibration: str
+    cold: bool
+    in_domain: bool
+    outside: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def predict(specs: Sequence[RunSpec], calibration: Calibration, *, level: float = 0.95) -> tuple[Prediction, ...]:
+    """Predict each run, with an interval that holds the measured value for a share ``level`` of such runs.
+
+    Raises:
+        ConfigError: the level, or a run that does not fit into a device's memory.
+        DataError: the calibration cannot say anything about a run, or not how sure it is.
+    """
+    require_level(level)
+    if not specs:
+        return ()
+    for spec in specs:
+        check_fits(spec)
+    law = law_named(calibration.law)
+    table = columns_of(specs, calibration)
+    if not law.covers(calibration, table).all():
+        row = int(np.flatnonzero(~law.covers(calibration, table))[0])
+        raise DataError(
+            f"this calibration of the {law.name} law knows nothing of such a run",
+            given=f"strategy {specs[row].layout.strategy}",
+            hint="the step law, or a fit to records that have it",
+        )
+    estimate = law.estimate(calibration, table)
+    return tuple(_predictions(specs, table, calibration, estimate, level))
+
+
+def columns_of(specs: Sequence[RunSpec], calibration: Calibration) -> Table:
+    """Return the columns that the calibration's law reads."""
+    if calibration.law == "step":
+        return physical_columns(specs)
+    return paper_columns(specs, compute="artifact")
+
+
+def _predictions(
+    specs: Sequence[RunSpec], table: Table, calibration: Calibration, estimate: Estimate, level: float
+) -> Iterator[Prediction]:
+    cold = is_cold(calibration, table)
+    outside = outside_columns(calibration, table)
+    energy = _intervals(estimate.energy_j, ends_of_runs(calibration, table, target="energy", level=level), level)
+    duration = None
+    if estimate.duration_s is not None:
+        ends = ends_of_runs(calibration, table, target="duration", level=level)
+        duration = _intervals(estimate.duration_s, ends, level)
+    for row, spec in enumerate(specs):
+        time = None if duration is None else duration[row]
+        yield Prediction(
+            energy_j=energy[row],
+            duration_s=time,
+            power_w=None if time is None else energy[row].mid / time.mid,
+            boundary=calibration.boundary,
+            terms_j={name: float(values[row]) for name, values in estimate.terms_j.items()},
+            terms_s={name: float(values[row]) for name, values in estimate.terms_s.items()},
+            calibration=f"{calibration.law}: {calibration.provenance.get('source', 'unknown source')}",
+            cold=bool(cold[row]),
+            in_domain=not cold[row] and not outside[row],
+            outside=outside[row],
+            warnings=tuple(_warnings(spec, calibration, cold=bool(cold[row]), outside=outside[row])),
+        )
+
+
+def _intervals(
+    middle: NDArray[np.float64], ends: tuple[NDArray[np.float64], NDArray[np.float64]], level: float
+) -> list[Interval]:
+    low, high = ends
+    return [
+        Interval(low=float(mid * np.exp(below)), mid=float(mid), high=float(mid * np.exp(above)), level=level)
+        for mid, below, above in zip(middle, low, high, strict=True)
+    ]
+
+
+def _warnings(spec: RunSpec, calibration: Calibration, *, cold: bool, outside: tuple[str, ...]) -> Iterator[str]:
+    if cold:
+        yield f"cold: nothing was measured on a {spec.accelerator.name} host; a few runs and `wattlaw fit` narrow this"
+    if outside:
+        yield f"outside of the range that the calibration saw: {', '.join(outside)}"
+    if spec.power_limit_w is not None and spec.power_limit_w < spec.accelerator.power_limit_w:
+        yield "the power limit is below the board's own, and this law does not know what it changes"
+    yield from calibration.warnings

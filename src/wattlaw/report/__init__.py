@@ -1,0 +1,1 @@
+"""Results as text, JSON and figures. A report formats what it is given and computes no result."""

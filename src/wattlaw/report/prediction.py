@@ -1,0 +1,158 @@
+"""A prediction as a table for people and as a mapping for machines."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from wattlaw.law.footprint import Footprint
+from wattlaw.law.prediction import Prediction
+from wattlaw.report import quantities
+from wattlaw.report.machine import as_builtins
+from wattlaw.run.spec import RunSpec
+from wattlaw.units import JOULES_PER_KWH
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
+
+#: What the terms of the step law are, for people.
+TERMS = {
+    "compute": "matrix products",
+    "memory": "memory traffic",
+    "communication": "collectives",
+    "launch": "waiting for kernel launches",
+    "update": "optimizer",
+    "evaluation": "evaluation",
+    "setup": "set-up",
+    "active": "devices being on",
+    "host": "host",
+}
+
+
+def prediction_mapping(spec: RunSpec, prediction: Prediction, footprint: Footprint) -> dict[str, Any]:
+    """Lay a prediction out for ``--json``: energy, time, power, terms, where they come from, and doubts."""
+    mapping: dict[str, Any] = as_builtins(prediction)
+    costs = {name: value for name, value in as_builtins(footprint).items() if value is not None}
+    return {"run": title(spec), **mapping, **costs}
+
+
+def title(spec: RunSpec) -> str:
+    """Name a run in a line."""
+    layout = spec.layout
+    model = spec.name or spec.architecture.name or spec.architecture.family
+    devices = f"{int(layout.num_devices)} x {spec.accelerator.full_name}"
+    nodes = f" on {int(layout.num_nodes)} nodes" if layout.num_nodes > 1 else ""
+    return f"{model}, {layout.strategy} on {devices}{nodes}, {spec.recipe.precision}"
+
+
+def prediction_text(spec: RunSpec, prediction: Prediction, footprint: Footprint) -> Group:
+    """Show one prediction: what it takes, where that goes, and what to doubt."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[Any] = [Text(title(spec), style="bold"), _totals(prediction, footprint)]
+    parts.append(_terms(prediction))
+    parts.append(Text(_provenance(prediction), style="dim"))
+    parts += [Text(f"! {warning}", style="yellow") for warning in prediction.warnings]
+    return Group(*parts)
+
+
+def _totals(prediction: Prediction, footprint: Footprint) -> Table:
+    from rich.table import Table
+
+    level = f"{100 * prediction.energy_j.level:g} % interval"
+    table = Table("", "expected", level, box=None, pad_edge=False, header_style="dim")
+    energy = prediction.energy_j
+    table.add_row(
+        f"energy ({prediction.boundary or 'boundary unknown'})",
+        quantities.energy(energy.mid),
+        quantities.interval(energy, quantities.energy),
+    )
+    if prediction.duration_s is not None:
+        time = prediction.duration_s
+        table.add_row("time", quantities.duration(time.mid), quantities.interval(time, quantities.duration))
+    if prediction.power_w is not None:
+        table.add_row("mean power", quantities.power(prediction.power_w), "")
+    if footprint.facility_energy_j is not None:
+        facility = footprint.facility_energy_j
+        table.add_row(
+            "energy (facility)", quantities.energy(facility.mid), quantities.interval(facility, quantities.energy)
+        )
+    if footprint.carbon_g is not None:
+        carbon = footprint.carbon_g
+        table.add_row("carbon", quantities.mass(carbon.mid), quantities.interval(carbon, quantities.mass))
+    for name, cost in (("electricity", footprint.electricity_cost), ("devices", footprint.device_cost)):
+        if cost is not None:
+            table.add_row(f"cost of {name}", quantities.digits(cost.mid), quantities.interval(cost, quantities.digits))
+    return table
+
+
+def _terms(prediction: Prediction) -> Table:
+    from rich.table import Table
+
+    table = Table("where it goes", "energy", "share", "time", "share", box=None, pad_edge=False, header_style="dim")
+    energy, time = prediction.terms_j, prediction.terms_s
+    for name in dict.fromkeys([*energy, *time]):
+        joules, seconds = energy.get(name), time.get(name)
+        if not joules and not seconds:
+            continue
+        table.add_row(
+            TERMS.get(name, name.replace("_", " ")),
+            "" if joules is None else quantities.energy(joules),
+            "" if joules is None else f"{joules / prediction.energy_j.mid:.0%}",
+            "" if seconds is None else quantities.duration(seconds),
+            "" if seconds is None or prediction.duration_s is None else f"{seconds / prediction.duration_s.mid:.0%}",
+        )
+    return table
+
+
+def _provenance(prediction: Prediction) -> str:
+    state = "cold" if prediction.cold else "warm"
+    return f"{state}, modelled; {prediction.calibration}"
+
+
+def comparison_table(rows: Sequence[tuple[RunSpec, Prediction]]) -> Table:
+    """Show several runs side by side, one line each; the fastest and the greenest are marked."""
+    from rich.table import Table
+
+    table = Table(
+        "strategy", "devices", "energy", "interval", "time", "mean power", "largest terms", header_style="bold"
+    )
+    greenest = min(prediction.energy_j.mid for _, prediction in rows)
+    fastest = min(prediction.duration_s.mid for _, prediction in rows if prediction.duration_s is not None)
+    for spec, prediction in rows:
+        time = prediction.duration_s
+        assert time is not None
+        assert prediction.power_w is not None
+        largest = sorted(prediction.terms_j.items(), key=lambda term: -term[1])[:2]
+        table.add_row(
+            spec.layout.strategy,
+            f"{int(spec.layout.num_devices)}",
+            _marked(quantities.energy(prediction.energy_j.mid), "greenest", prediction.energy_j.mid == greenest),
+            quantities.interval(prediction.energy_j, quantities.energy),
+            _marked(quantities.duration(time.mid), "fastest", time.mid == fastest),
+            quantities.power(prediction.power_w),
+            ", ".join(f"{TERMS.get(name, name)} {joules / prediction.energy_j.mid:.0%}" for name, joules in largest),
+        )
+    return table
+
+
+def _marked(text: str, mark: str, applies: bool) -> str:
+    return f"[green]{text} ({mark})[/green]" if applies else text
+
+
+def comparison_rows(rows: Sequence[tuple[RunSpec, Prediction]]) -> list[dict[str, Any]]:
+    """Lay the runs out for a figure: kilowatt-hours and minutes, as people read them."""
+    return [
+        {
+            "strategy": spec.layout.strategy,
+            "devices": int(spec.layout.num_devices),
+            "energy_kwh": prediction.energy_j.mid / JOULES_PER_KWH,
+            "energy_kwh_low": prediction.energy_j.low / JOULES_PER_KWH,
+            "energy_kwh_high": prediction.energy_j.high / JOULES_PER_KWH,
+            "time_min": prediction.duration_s.mid / 60,
+        }
+        for spec, prediction in rows
+        if prediction.duration_s is not None
+    ]

@@ -1,0 +1,79 @@
+"""Numbers as people read them: three digits and the unit that fits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from wattlaw.law.interval import Interval
+from wattlaw.units import SI_PER_UNIT
+
+_ENERGY = ("J", "Wh", "kWh", "MWh")
+_TIME = ("ms", "s", "min", "h", "d")
+
+
+def energy(joules: float) -> str:
+    """Write an energy, in Wh and up where it is one or more.
+
+    >>> energy(9.2e5)
+    '256 Wh'
+    """
+    return _scaled(joules, _ENERGY)
+
+
+def duration(seconds: float) -> str:
+    """Write a duration.
+
+    >>> duration(5400)
+    '1.50 h'
+    """
+    return _scaled(seconds, _TIME)
+
+
+def power(watts: float) -> str:
+    """Write a power.
+
+    >>> power(1234)
+    '1.23 kW'
+    """
+    return _scaled(watts, ("W", "kW"))
+
+
+def mass(grams: float) -> str:
+    """Write a mass.
+
+    >>> mass(1250)
+    '1.25 kg'
+    """
+    return _scaled(grams, ("g", "kg", "t"))
+
+
+def interval(ends: Interval, write: Callable[[float], str]) -> str:
+    """Write an interval's ends with one of the functions above.
+
+    >>> interval(Interval(low=3600, mid=7200, high=10800, level=0.95), duration)
+    '1.00 h to 3.00 h'
+    """
+    return f"{write(ends.low)} to {write(ends.high)}"
+
+
+def digits(value: float) -> str:
+    """Write three significant digits, without an exponent from 0.001 up to a million.
+
+    >>> digits(0.01234), digits(12345.6), digits(3.0)
+    ('0.0123', '12,346', '3.00')
+    """
+    if value == 0:
+        return "0"
+    size = abs(value)
+    if size >= 1e6 or size < 1e-3:
+        return f"{value:.2e}"
+    if size >= 100:
+        return f"{value:,.0f}"
+    decimals = 1 if size >= 10 else 2 if size >= 1 else 3 if size >= 0.1 else 4 if size >= 0.01 else 5
+    return f"{value:.{decimals}f}"
+
+
+def _scaled(value: float, units: Sequence[str]) -> str:
+    fitting = [unit for unit in units if abs(value) >= SI_PER_UNIT[unit]]
+    chosen = fitting[-1] if fitting else units[0]
+    return f"{digits(value / SI_PER_UNIT[chosen])} {chosen}"

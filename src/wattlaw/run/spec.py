@@ -1,0 +1,125 @@
+"""The run spec: everything that says what is run, and on what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from wattlaw.errors import ConfigError, WattlawError
+from wattlaw.parallel.memory import device_memory
+from wattlaw.run.fields import expect_positive
+from wattlaw.units import BYTES_PER_GIB, every
+from wattlaw.workload import step_cost
+
+if TYPE_CHECKING:
+    from wattlaw.hardware import Accelerator, NodeType
+    from wattlaw.parallel.layout import Layout
+    from wattlaw.workload import Architecture, Recipe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunSpec:
+    """One run: a workload on a layout of accelerators.
+
+    Attributes:
+        architecture: the model.
+        recipe: how it is trained, and how much.
+        layout: how a step is divided over the devices.
+        accelerator: the kind of device.
+        node: the machine that the devices stand in, or ``None`` where it is not known.
+        power_limit_w: the cap set on each device, or ``None`` for the accelerator's own limit.
+        name: free text.
+    """
+
+    architecture: Architecture
+    recipe: Recipe
+    layout: Layout
+    accelerator: Accelerator
+    node: NodeType | None = None
+    power_limit_w: float | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a precision that the accelerator has no rate for, and a limit that is none."""
+        self.accelerator.peak_flop_per_s(self.recipe.precision)
+        if self.power_limit_w is not None:
+            expect_positive("power_limit_w", self.power_limit_w)
+
+
+def check_runnable(spec: RunSpec) -> RunSpec:
+    """Return the spec, or refuse a combination of its parts that no framework runs, with the numbers that clash.
+
+    Raises:
+        ConfigError: heads or MLP that do not divide over tensor-parallel devices, sequences longer than the
+            learned positions, or more devices than the node holds.
+    """
+    _check_tensor_parallel(spec.architecture, spec.layout)
+    _check_positions(spec.architecture, spec.recipe)
+    if spec.node is not None:
+        _check_node(spec.node, spec.accelerator, spec.layout)
+    return spec
+
+
+def check_fits(spec: RunSpec) -> None:
+    """Refuse a run that needs more memory than a device has, even without what the framework adds.
+
+    Raises:
+        ConfigError: with the parts that need it.
+    """
+    cost = step_cost(spec.architecture, spec.recipe, attention="full", head="counted")
+    needed, held = device_memory(cost, spec.layout), spec.accelerator.memory_bytes
+    if needed.total_bytes <= held:
+        return
+    parts = {
+        "weights": needed.weights_bytes,
+        "gradients": needed.gradients_bytes,
+        "optimizer": needed.optimizer_bytes,
+        "activations": needed.activations_bytes,
+        "logits": needed.logits_bytes,
+    }
+    shown = ", ".join(f"{name} {value / BYTES_PER_GIB:.3g}" for name, value in parts.items() if value)
+    raise ConfigError(
+        "the run does not fit into a device's memory",
+        given=f"at least {needed.total_bytes / BYTES_PER_GIB:.3g} GiB per device ({shown})",
+        allowed=f"{held / BYTES_PER_GIB:.3g} GiB on {spec.accelerator.name}",
+        hint="a smaller batch_size, checkpointing = full, strategy fsdp over more devices, or a larger accelerator",
+    )
+
+
+def _check_tensor_parallel(architecture: Architecture, layout: Layout) -> None:
+    degree = layout.tensor_parallel
+    for stack in architecture.stacks:
+        for field in ("num_heads", "num_kv_heads", "ffn_size"):
+            size = getattr(stack, field)
+            if not every(size % degree == 0):
+                raise ConfigError(
+                    f"{field} does not divide by tensor_parallel",
+                    given=f"{field} {size}, tensor_parallel {degree}",
+                    allowed=f"tensor_parallel a divisor of {size}",
+                    hint="fewer tensor-parallel devices, with ddp or fsdp for the rest",
+                ).at("[layout] tensor_parallel")
+
+
+def _check_positions(architecture: Architecture, recipe: Recipe) -> None:
+    positions = architecture.max_positions
+    for field in ("seq_len", "target_len"):
+        length = getattr(recipe, field)
+        if length is not None and not every((positions == 0) | (length <= positions)):
+            raise ConfigError(
+                f"{field} exceeds the model's learned positions", given=length, allowed=f"<= {positions}"
+            ).at(f"[recipe] {field}")
+
+
+def _check_node(node: NodeType, accelerator: Accelerator, layout: Layout) -> None:
+    try:
+        node.link_of(accelerator)
+    except WattlawError as error:
+        error.at("[hardware] node")
+        raise
+    if not every(layout.devices_per_node <= node.accelerators_per_node):
+        raise ConfigError(
+            f"more devices per node than a {node.name} holds",
+            given=f"{layout.num_devices} devices on {layout.num_nodes} nodes",
+            allowed=f"<= {node.accelerators_per_node} per node",
+            hint="a larger num_nodes",
+        ).at("[layout] num_devices")

@@ -1,0 +1,107 @@
+"""The store of run records: lines of JSON that are only ever appended, and survive a kill at any byte.
+
+A record is one line, written by one call in append mode and forced to disk. When the writer is killed in the
+middle, the file ends in part of a line: reading skips it with a warning, and the next append starts on a fresh
+line, so that whole records are neither lost nor merged. Nothing in a store is ever rewritten.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from wattlaw.errors import FileError, WattlawError, WattlawWarning
+from wattlaw.run.files import sync_folder
+from wattlaw.run.record import RunRecord, record_from_mapping, record_to_mapping
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+#: How every line starts, as ``record_to_mapping`` puts the schema first: a line that does not parse is a torn
+#: record if it starts like this, and otherwise not ours.
+LINE_START = b'{"schema":'
+
+
+def append_record(path: str | Path, record: RunRecord) -> None:
+    """Add one record to the store at ``path``, which is made where it is absent, and force it to disk."""
+    append_records(path, [record])
+
+
+def append_records(path: str | Path, records: Iterable[RunRecord]) -> None:
+    """Add records to the store at ``path``, one write each, and force them to disk.
+
+    Raises:
+        FileError: the file cannot be written, or the disk is full; records written before that are kept.
+    """
+    path = Path(path)
+    lines = [msgspec.json.encode(record_to_mapping(record)) + b"\n" for record in records]
+    is_new = not path.exists()
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+        try:
+            start = b"\n" if _ends_inside_a_line(descriptor) else b""
+            for line in lines:
+                data = start + line
+                if os.write(descriptor, data) != len(data):
+                    raise FileError("the record was not written whole, the disk may be full").at(path)
+                start = b""
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        if is_new:
+            sync_folder(path.parent)
+    except OSError as error:
+        raise FileError("cannot add records", given=error.strerror).at(path) from error
+
+
+def read_records(path: str | Path) -> tuple[RunRecord, ...]:
+    """Read every whole record of the store at ``path``, in the order of writing.
+
+    Warns:
+        WattlawWarning: a line was cut short by a kill, and skipped; the line is named.
+
+    Raises:
+        FileError: the file cannot be read, or a line is whole but no record; line and field are named.
+    """
+    path = Path(path)
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FileError("cannot read records", given=error.strerror).at(path) from error
+    return tuple(_records(path, content))
+
+
+def _records(path: Path, content: bytes) -> Iterator[RunRecord]:
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        place = f"{path}: line {number}"
+        try:
+            mapping = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            if not (line.startswith(LINE_START) or LINE_START.startswith(line)):
+                raise FileError("not a run record", given=_start_of(line), hint="'wattlaw import'").at(place) from error
+            warnings.warn(
+                f"{place}: skipped a record that was cut short while it was written", WattlawWarning, stacklevel=3
+            )
+            continue
+        try:
+            yield record_from_mapping(mapping)
+        except WattlawError as error:
+            error.at(place)
+            raise
+
+
+def _ends_inside_a_line(descriptor: int) -> bool:
+    if os.lseek(descriptor, 0, os.SEEK_END) == 0:
+        return False
+    os.lseek(descriptor, -1, os.SEEK_END)
+    return os.read(descriptor, 1) != b"\n"
+
+
+def _start_of(line: bytes) -> str:
+    return line[:40].decode("utf-8", errors="replace")
