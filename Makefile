@@ -27,7 +27,7 @@ demo: $(VENV)/.run ## Predict BERT-base on SST-2 on 1, 2 and 4 GPUs: a table, an
 	@$(BIN)/python scripts/demo.py
 
 test: $(VENV)/.dev ## Run the whole suite.
-	$(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
+	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
 
 check: $(VENV)/.dev ## Lint, format, types, import layers.
 	$(BIN)/ruff check

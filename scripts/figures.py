@@ -7,25 +7,14 @@ A figure that cannot be computed here (no tables, no torch) is left out and name
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 FIELDS = {"name", "target", "measured", "unit", "command", "note"}
-
-
-def load(path: Path) -> ModuleType:
-    """Import one script by its path."""
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def collect(wanted: list[str]) -> list[dict[str, Any]]:
@@ -35,7 +24,7 @@ def collect(wanted: list[str]) -> list[dict[str, Any]]:
         if wanted and not any(path.stem.startswith(word) for word in wanted):
             continue
         print(f"{path.name} ...", flush=True)
-        for figure in load(path).figures():
+        for figure in importlib.import_module(path.stem).figures():
             assert set(figure) == FIELDS, figure
             assert isinstance(figure["measured"], int | float), figure
             figures.append(figure)

@@ -110,9 +110,11 @@ class WattlawWarning(UserWarning):
 
 
 def _shown(value: object) -> str:
-    text = str(value)
+    text = str(value) or "''"
     return text if len(text) <= 200 else text[:197] + "..."
 
 
 def _one_line(text: str) -> str:
-    return " ".join(text.split())
+    """Join the lines, and show what a terminal cannot print (parts of binary files, escape codes) as a mark."""
+    joined = " ".join(text.split())
+    return joined if joined.isprintable() else "".join(one if one.isprintable() else "\ufffd" for one in joined)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -10,6 +12,7 @@ from wattlaw.law.additive import AdditiveLaw
 from wattlaw.law.calibration import Calibration
 from wattlaw.law.paper import PaperLaw
 from wattlaw.law.power import PowerLaw
+from wattlaw.law.step import StepLaw
 
 LAWS = [
     pytest.param(PowerLaw(), id="power"),
@@ -18,20 +21,29 @@ LAWS = [
     pytest.param(PaperLaw(efficiency="none", fixed_effects=("strategy", "architecture")), id="paper-none"),
     pytest.param(AdditiveLaw(), id="additive"),
     pytest.param(AdditiveLaw(weighting="relative"), id="additive-relative"),
+    pytest.param(StepLaw(), id="step"),
 ]
+#: Priors decide where data do not, so the step law is fitted to few or collinear rows, and its energies have a scale.
+WITHOUT_PRIORS = [each for each in LAWS if each.id != "step"]
 RELATIVE = 1e-6
 
 
-@pytest.fixture
-def table(simulated):
-    """Sixty runs of a known law."""
-    return simulated(num_runs=60, seed=1)
+@pytest.fixture(scope="session")
+def table(step_specs, measured):
+    """Sixty runs on two machines, with the columns of every law."""
+    return measured(step_specs(num_configurations=12, seed=1), noise=0.05, seed=1)
+
+
+@pytest.fixture(scope="session")
+def fitted(table):
+    """The function that fits a law to the runs, once for all tests that change nothing about them."""
+    return cache(lambda law: law.fit(table))
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_estimate_has_one_energy_per_run_and_terms_that_sum_to_it(law, table):
+def test_estimate_has_one_energy_per_run_and_terms_that_sum_to_it(law, table, fitted):
     """Energies and terms have one entry per run; energies are positive and the terms add up to them."""
-    calibration = law.fit(table)
+    calibration = fitted(law)
     estimate = law.estimate(calibration, table)
     assert estimate.energy_j.shape == (len(table),)
     assert np.all(estimate.energy_j > 0)
@@ -41,9 +53,9 @@ def test_estimate_has_one_energy_per_run_and_terms_that_sum_to_it(law, table):
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_calibration_survives_its_file(law, table, tmp_path):
+def test_calibration_survives_its_file(law, table, fitted, tmp_path):
     """A calibration read back equals the one written, and predicts the same to the last bit."""
-    calibration = law.fit(table)
+    calibration = fitted(law)
     calibration.save(tmp_path / "law.json")
     loaded = Calibration.load(tmp_path / "law.json")
     assert loaded == calibration
@@ -52,40 +64,45 @@ def test_calibration_survives_its_file(law, table, tmp_path):
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_calibration_says_what_it_is(law, table):
-    """A calibration names its law, the range of each column, one residual per run and how many runs it saw."""
-    calibration = law.fit(table)
+def test_calibration_says_what_it_is(law, table, fitted):
+    """A calibration names its law, the range of what it reads, one residual per run and how many runs it saw."""
+    calibration = fitted(law)
     assert calibration.law == law.name
     assert len(calibration.residuals.energy) == len(table)
-    assert calibration.domain["compute_proxy"] == (table["compute_proxy"].min(), table["compute_proxy"].max())
+    assert calibration.domain
+    assert set(calibration.domain) <= set(law.columns)
+    for name, limits in calibration.domain.items():
+        assert limits == (table[name].min(), table[name].max())
     assert calibration.diagnostics["num_records"] == len(table)
     assert calibration.provenance["state"] == "warm"
+    assert calibration.boundary == "node"
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_order_of_the_rows_does_not_matter(law, table):
-    """Rows in another order give the same parameters."""
+def test_order_of_the_rows_does_not_matter(law, table, fitted):
+    """Rows in another order give the same parameters, as far as a search converges."""
     shuffled = table.take(np.random.default_rng(0).permutation(len(table)))
-    expected = law.fit(table).parameters
+    expected = fitted(law).parameters
     found = law.fit(shuffled).parameters
     assert list(found) == list(expected)
+    within = 1e-3 if law.name == "step" else RELATIVE  # its search stops where the loss changes by 1e-8
     for name, value in expected.items():
-        assert found[name] == pytest.approx(value, rel=RELATIVE, abs=1e-12), name
+        assert found[name] == pytest.approx(value, rel=within, abs=1e-12), name
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_energy_in_another_unit_gives_the_same_law(law, table):
+@pytest.mark.parametrize("law", WITHOUT_PRIORS)
+def test_energy_in_another_unit_gives_the_same_law(law, table, fitted):
     """A thousand times the energy of every run predicts a thousand times the energy of every run."""
     scaled = table.with_columns(energy_j=1000 * table["energy_j"])
-    before = law.estimate(law.fit(table), table).energy_j
+    before = law.estimate(fitted(law), table).energy_j
     after = law.estimate(law.fit(scaled), table).energy_j
     np.testing.assert_allclose(after, 1000 * before, rtol=RELATIVE)
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_estimates_need_the_columns_that_the_law_names(law, table):
+def test_estimates_need_the_columns_that_the_law_names(law, table, fitted):
     """An estimate reads no column but the law's own, and a missing one is refused by name."""
-    calibration = law.fit(table)
+    calibration = fitted(law)
     only = table.without(*(set(table.columns) - set(law.columns)))
     np.testing.assert_array_equal(law.estimate(calibration, only).energy_j, law.estimate(calibration, table).energy_j)
     for name in law.columns:
@@ -93,15 +110,22 @@ def test_estimates_need_the_columns_that_the_law_names(law, table):
             law.estimate(calibration, only.without(name))
 
 
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("num_rows", [0, 1, 2])
+@pytest.mark.parametrize("law", WITHOUT_PRIORS)
+@pytest.mark.parametrize("num_rows", [1, 2])
 def test_too_few_rows_are_refused(law, table, num_rows):
-    """A law is not fitted to fewer rows than it has parameters."""
+    """A law without priors is not fitted to fewer rows than it has parameters."""
     with pytest.raises(DataError, match="row"):
         law.fit(table.take(np.arange(num_rows)))
 
 
 @pytest.mark.parametrize("law", LAWS)
+def test_no_rows_are_refused(law, table):
+    """Nothing can be fitted to nothing."""
+    with pytest.raises(DataError, match="row"):
+        law.fit(table.take(np.arange(0)))
+
+
+@pytest.mark.parametrize("law", WITHOUT_PRIORS)
 def test_collinear_columns_are_refused_by_name(law, table):
     """Memory traffic that follows compute exactly leaves neither exponent known; the error names both."""
     if isinstance(law, AdditiveLaw):
@@ -135,7 +159,7 @@ def test_values_that_are_not_finite_never_reach_a_law(law, table, value):
         law.fit(table.with_columns(energy_j=energy_j))
 
 
-@pytest.mark.parametrize("law", [each for each in LAWS if each.id != "power"])
+@pytest.mark.parametrize("law", [each for each in WITHOUT_PRIORS if each.id != "power"])
 def test_a_strategy_that_the_fit_did_not_see_is_refused(law, table):
     """Nothing is guessed about an unknown strategy: it is refused, with the known ones, and ``covers`` says so."""
     calibration = law.fit(table.take(table["strategy"] != "tp"))

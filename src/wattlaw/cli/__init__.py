@@ -1,18 +1,21 @@
 """The command line: parse, call, render. No arithmetic lives here.
 
-Exit codes: 0 done; 2 the user can mend it, one line on standard error says how; 1 a fault of wattlaw.
+Exit codes: 0 done; 2 the user can mend it, one line on standard error says how; 1 a fault of wattlaw; 130 stopped
+with Ctrl-C.
 """
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import sys
-from typing import NoReturn
+import warnings
+from typing import NoReturn, TextIO
 
 import click
 
-from wattlaw.errors import WattlawError
+from wattlaw.errors import UnknownNameError, WattlawError, WattlawWarning
 
 #: Verb -> its module and one line of help. A module is imported only when its verb is called, so that
 #: no verb pays for another one's libraries.
@@ -21,8 +24,13 @@ VERBS = {
     "fit": ("fit", "Fit a law to records."),
     "evaluate": ("evaluate", "How well a law predicts records that it has not seen."),
     "import": ("importing", "Turn public tables and other tools' logs into records."),
+    "doctor": ("doctor", "What can be measured on this machine, and what to do about what is missing."),
+    "measure": ("measure", "Run a sweep on this machine and record it."),
     "hardware": ("hardware", "Known accelerators and node types, each number with its source."),
 }
+
+#: What the shell sets to ask for the words that can follow.
+COMPLETION = "_WATTLAW_COMPLETE"
 
 
 class LazyGroup(click.Group):
@@ -41,6 +49,14 @@ class LazyGroup(click.Group):
         assert isinstance(command, click.Command)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb, or name those that are spelt like it."""
+        if not args[0].startswith("-") and args[0] not in VERBS:
+            raise UnknownNameError.among("command", args[0], VERBS, hint="wattlaw --help")
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the verbs without importing them."""
         with formatter.section("Commands"):
@@ -50,8 +66,13 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Example: wattlaw predict --model bert-base-uncased --gpu a100-sxm4-40gb --batch-size 32 --seq-len 128 "
-    "--samples 67349 --epochs 3",
+    epilog="""\b
+Example:
+  wattlaw predict --model bert-base-uncased --head classification --gpu a100-sxm4-40gb \\
+      --batch-size 32 --seq-len 128 --samples 67349 --epochs 3
+
+'wattlaw COMMAND --help' shows more. Exit codes: 0 done, 2 something to mend (one line says what), 1 our fault.
+""",
 )
 @click.version_option(package_name="wattlaw")
 def cli() -> None:
@@ -60,31 +81,80 @@ def cli() -> None:
 
 def main() -> NoReturn:
     """Run the command line and leave with its exit code; bad input never shows a traceback."""
+    _print_whatever_is_named()
     try:
-        code = cli.main(standalone_mode=False)
-    except click.exceptions.Abort:
+        with warnings.catch_warnings():
+            warnings.showwarning = _tell_warning
+            code = _run(sys.argv[1:])
+            sys.stdout.flush()
+    except (KeyboardInterrupt, click.exceptions.Abort):
         _leave("stopped", 130)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "")
+        sys.exit(0)
     except click.ClickException as error:
         _leave(_usage_line(error), 2)
     except WattlawError as error:
         _leave(str(error), 2)
     except BrokenPipeError:
         # The reader of our output went away (`| head`): nothing is wrong and nothing can be said any more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _forget_output()
         sys.exit(0)
     except OSError as error:
-        _leave(f"cannot use {error.filename}: {error.strerror}" if error.filename else str(error), 2)
+        _forget_output()
+        _leave(f"{error.filename or 'standard output'}: {error.strerror or error}", 2)
     except Exception as error:
         if os.environ.get("WATTLAW_TRACEBACK"):
             raise
         _leave(f"a fault of wattlaw ({type(error).__name__}: {error}); WATTLAW_TRACEBACK=1 shows where", 1)
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    """Run one command line; as ``click.Command.main`` without its own ways to leave."""
+    if instruction := os.environ.get(COMPLETION):
+        from click.shell_completion import shell_complete
+
+        return shell_complete(cli, {}, "wattlaw", COMPLETION, instruction)
+    try:
+        with cli.make_context("wattlaw", arguments) as context:
+            code = cli.invoke(context)
+    except click.exceptions.Exit as leaving:
+        return leaving.exit_code
+    return code if isinstance(code, int) else 0
 
 
 def _usage_line(error: click.ClickException) -> str:
-    line = error.format_message().replace("\n", " ")
     context = getattr(error, "ctx", None)
-    return f"{line} Try '{context.command_path} --help'." if context else line
+    hint = f" Try '{context.command_path} --help'." if context else ""
+    return " ".join(f"{error.format_message()}{hint}".split())
+
+
+def _tell_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Say a warning in one line, in place of Python's two with a place in our source."""
+    kind = "warning" if issubclass(category, WattlawWarning) else f"warning ({category.__name__})"
+    click.echo(f"wattlaw: {kind}: {' '.join(str(message).split())}", err=True)
+
+
+def _print_whatever_is_named() -> None:
+    """Write letters that the terminal does not have as their codes, where writing them would fail."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def _forget_output() -> None:
+    """Send what is still in the buffer nowhere: at exit, Python would fail to write it once more."""
+    with contextlib.suppress(OSError, ValueError):  # where standard output is no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _leave(line: str, code: int) -> NoReturn:

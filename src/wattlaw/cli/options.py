@@ -1,12 +1,184 @@
-"""Options that several verbs share, and how they print."""
+"""Options that several verbs share, how their values are read, and how results print."""
 
 from __future__ import annotations
 
-from typing import Any
+import math
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
+
+from wattlaw.errors import ConfigError, FileError, UnknownNameError, WattlawError
+
+Item = TypeVar("Item")
+#: Goes through the items of a loop, and shows how far it is where somebody watches.
+Watch = Callable[[Iterable[Item], str, int], Iterable[Item]]
+
+
+class Number(click.ParamType[float]):
+    """A finite number within bounds; a whole one may also be written as 1e6."""
+
+    def __init__(
+        self,
+        *,
+        whole: bool = False,
+        at_least: float | None = None,
+        above: float | None = None,
+        at_most: float | None = None,
+        below: float | None = None,
+    ) -> None:
+        self.name = "integer" if whole else "number"
+        self.whole = whole
+        self.bounds = {">=": at_least, ">": above, "<=": at_most, "<": below}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read the number, or refuse it with the bounds."""
+        if not isinstance(value, str):
+            return float(value) if not self.whole else int(value)
+        number = self._number(value)
+        at_least, above, at_most, below = (self.bounds[sign] for sign in (">=", ">", "<=", "<"))
+        if (
+            number is None
+            or (at_least is not None and number < at_least)
+            or (above is not None and number <= above)
+            or (at_most is not None and number > at_most)
+            or (below is not None and number >= below)
+        ):
+            raise ConfigError(f"not {self._kind}", given=repr(value), allowed=self._allowed).at(option_of(param))
+        return number
+
+    def _number(self, text: str) -> float | None:
+        try:
+            if self.whole:
+                return int(text)
+        except ValueError:
+            pass  # 1e6 is a whole number too
+        try:
+            number = float(text)
+        except ValueError:
+            return None
+        if not math.isfinite(number) or (self.whole and number % 1 != 0):
+            return None
+        return int(number) if self.whole else number
+
+    @property
+    def _kind(self) -> str:
+        return "a whole number in range" if self.whole else "a number in range"
+
+    @property
+    def _allowed(self) -> str:
+        bounds = [f"{sign} {bound:g}" for sign, bound in self.bounds.items() if bound is not None]
+        return ", ".join([f"a {'whole' if self.whole else 'finite'} number", *bounds])
+
+
+class Name(click.ParamType[str]):
+    """One of the names of a kind, in any case; asked for only when one is given, as it may need imports."""
+
+    name = "name"
+
+    def __init__(self, kind: str, known: Callable[[], Iterable[str]]) -> None:
+        self.kind = kind
+        self.known = known
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the known name, or refuse it and list the nearest."""
+        names = list(self.known())
+        text = str(value).strip().lower()
+        if text not in names:
+            raise UnknownNameError.among(self.kind, str(value), names).at(option_of(param))
+        return text
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Offer the names that start like this."""
+        return [CompletionItem(name) for name in self.known() if name.startswith(incomplete)]
+
+
+class InputPath(click.Path):
+    """A file or folder to read. Devices are refused: some of them never end."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path."""
+        path = _path(value, param)
+        try:
+            mode = path.stat().st_mode
+        except (OSError, ValueError):
+            return path  # whoever reads it says what it is needed for
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            raise FileError("a device, not a file", given=str(path), allowed="a file").at(option_of(param))
+        return path
+
+
+class OutputPath(click.Path):
+    """A file to write, checked before the work that fills it."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path, or say why nothing can be written there."""
+        path = _path(value, param)
+        try:
+            if path.is_dir():
+                raise FileError("a folder, not a file", allowed=f"a file, such as {path / 'NAME'}").at(path)
+            if path.exists() and not path.is_file():
+                raise FileError("a device, not a file", allowed="a file").at(path)
+            if not path.parent.is_dir():
+                raise FileError("the folder is not there", given=str(path.parent), hint=f"mkdir {path.parent}").at(path)
+            if not os.access(path if path.exists() else path.parent, os.W_OK):
+                raise FileError("no permission to write", hint="another folder").at(path)
+        except (OSError, ValueError) as error:
+            raise FileError("no path of a file", given=error).at(option_of(param)) from error
+        return path
+
+
+def _path(value: Any, param: click.Parameter | None) -> Path:
+    if not str(value):
+        raise ConfigError("an empty path", allowed="the path of a file").at(option_of(param))
+    return Path(value)
+
+
+def option_of(param: click.Parameter | None) -> str:
+    """Name an option or argument as the user types it."""
+    if param is None:
+        return "an option"
+    return max(param.opts, key=len) if isinstance(param, click.Option) else param.human_readable_name
+
+
+POSITIVE = Number(above=0)
+NOT_NEGATIVE = Number(at_least=0)
+COUNT = Number(whole=True, at_least=1)
+SHARE = Number(above=0, below=1)
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+
+
+def law_names() -> Iterable[str]:
+    """Name the laws."""
+    from wattlaw.law.laws import LAWS
+
+    return LAWS
+
+
+def boundary_names() -> Iterable[str]:
+    """Name the boundaries of an energy."""
+    from wattlaw.run.record import BOUNDARIES
+
+    return BOUNDARIES
+
+
+@contextmanager
+def about(paths: Iterable[Path]) -> Iterator[None]:
+    """Name the files that an error is about, where it does not name one itself."""
+    try:
+        yield
+    except WattlawError as error:
+        if error.place is None:
+            names = [str(path) for path in paths]
+            error.at(", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else ""))
+        raise
 
 
 def print_json(value: object) -> None:
@@ -23,3 +195,37 @@ def print_rich(*parts: Any) -> None:
     console = Console(highlight=False)
     for part in parts:
         console.print(part)
+
+
+def _unwatched(items: Iterable[Any], label: str, total: int) -> Iterable[Any]:
+    return items
+
+
+@contextmanager
+def watching(*, shown: bool) -> Iterator[Watch[Any]]:
+    """Show on standard error how far a loop is and how long it will take, if that is a terminal.
+
+    Yields:
+        a function that goes through the items of a loop, given what it works on and the number of items.
+    """
+    if not (shown and sys.stderr.isatty()):
+        yield _unwatched
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        yield lambda items, label, total: progress.track(items, total=total, description=label)
+
+
+@contextmanager
+def working(label: str, *, shown: bool) -> Iterator[None]:
+    """Show on standard error that something of unknown length goes on, if that is a terminal."""
+    if not (shown and sys.stderr.isatty()):
+        yield
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status(label):
+        yield

@@ -75,7 +75,7 @@ class AdditiveLaw:
             law=self.name,
             parameters=dict(zip(_parameter_names(strategies), (to_offsets @ values).tolist(), strict=True)),
             covariance=tuple(tuple(row) for row in (to_offsets @ covariance @ to_offsets.T).tolist()),
-            domain=domain(table),
+            domain=domain(table, self.columns),
             residuals=Residuals(energy=tuple(_left_out(observed, predicted, leverages(weighted[:, free])).tolist())),
             boundary=boundary(table),
             warnings=tuple(

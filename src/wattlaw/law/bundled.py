@@ -29,7 +29,6 @@ def bundled(name: str = DEFAULT) -> Calibration:
     Raises:
         UnknownNameError: none of this name.
     """
-    file = _FOLDER / f"{name}.json"
-    if not file.is_file():
+    if name not in bundled_names():  # exactly: a name is no path
         raise UnknownNameError.among("shipped calibration", name, bundled_names())
-    return Calibration.from_json(file.read_bytes(), place=f"{name}.json")
+    return Calibration.from_json((_FOLDER / f"{name}.json").read_bytes(), place=f"{name}.json")

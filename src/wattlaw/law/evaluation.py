@@ -7,7 +7,7 @@ grouped split, because they share most of what decides their energy.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
@@ -140,7 +140,9 @@ def _machines(table: Table, num_splits: int, num_runs: int, rng: np.random.Gener
 def _small_to_large(table: Table) -> Split:
     work = table.positive("compute_proxy")
     small = work < np.median(work)
-    if not small.any() or small.all():
+    if not small.any():  # half of the runs, or more, do the least work
+        small = work == work.min()
+    if small.all():
         raise DataError("every run does the same work: none is larger than the others", given=f"{len(table)} runs")
     return Split(name="small to large", train=np.flatnonzero(small), test=np.flatnonzero(~small))
 
@@ -148,7 +150,7 @@ def _small_to_large(table: Table) -> Split:
 def evaluate(
     law: Law,
     table: Table,
-    cuts: Sequence[Split],
+    cuts: Iterable[Split],
     *,
     protocol: str,
     target: str = "energy",
@@ -175,8 +177,6 @@ def evaluate(
             held_out = table.take(cut.test)
             test = held_out.take(law.covers(calibration, held_out))
             num_uncovered += len(held_out) - len(test)
-            if not len(test):
-                raise DataError("the fitted law says nothing about any of the test rows")
             log_ratio = residuals(law, calibration, test, target)
         except (DataError, FitError) as error:
             failures.append(f"{cut.name}: {error}")
@@ -215,8 +215,10 @@ def residuals(law: Law, calibration: Calibration, table: Table, target: str) -> 
     """Return ln(observed / predicted) of each run, shape ``[runs]``.
 
     Raises:
-        DataError: the law knows no time, and the target needs one.
+        DataError: no run, or the law knows no time, and the target needs one.
     """
+    if not len(table):
+        raise DataError("the law says nothing about any of the runs that it was to be tested on")
     estimate = law.estimate(calibration, table)
     if target != "energy" and estimate.duration_s is None:
         raise DataError(f"the {law.name} law predicts no time", given=f"target {target}", allowed="energy")

@@ -32,7 +32,7 @@ class Prior:
 
     Attributes:
         centre: medians, in logarithms.
-        spread: standard deviations of the common values around the centre; 0 holds them there.
+        spread: standard deviations of the common values around the centre, above zero.
         between: covariance of a machine's values around the common ones, shape ``[parameters, parameters]``:
             parameters that are high or low together on a machine, such as all that its processor works on, are
             correlated.

@@ -136,15 +136,24 @@ def _require_variation(table: Table, regressors: Sequence[str]) -> None:
 
 
 def to_calibration(
-    law: str, table: Table, form: Form, fit: LeastSquares, *, options: Mapping[str, str] | None = None
+    law: str,
+    table: Table,
+    form: Form,
+    fit: LeastSquares,
+    *,
+    columns: Sequence[str],
+    options: Mapping[str, str] | None = None,
 ) -> Calibration:
-    """Make the value that is saved from a fit; its residuals are what leaving each row out would have left."""
+    """Make the value that is saved from a fit; its residuals are what leaving each row out would have left.
+
+    ``columns`` are those that an estimate reads: their range is the domain.
+    """
     return Calibration(
         law=law,
         parameters=dict(zip(fit.names, fit.coefficients.tolist(), strict=True)),
         covariance=tuple(tuple(row) for row in fit.covariance.tolist()),
         centres=dict(form.centres),
-        domain=domain(table),
+        domain=domain(table, columns),
         residuals=Residuals(energy=tuple(fit.left_out_residuals.tolist())),
         boundary=boundary(table),
         diagnostics={
@@ -211,10 +220,13 @@ def boundary(table: Table) -> str:
     return found.pop() if len(found) == 1 else ""
 
 
-def domain(table: Table) -> dict[str, tuple[float, float]]:
-    """Return the smallest and largest value of each column of numbers."""
+def domain(table: Table, columns: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """Return the smallest and largest value of those of the ``columns`` that hold numbers.
+
+    They are the ones that an estimate reads, so that every run to come has them, which it has not of what is measured.
+    """
     return {
-        name: (float(values.min()), float(values.max()))
-        for name, values in table.columns.items()
-        if values.dtype.kind == "f" and len(values)
+        name: (float(table[name].min()), float(table[name].max()))
+        for name in columns
+        if table[name].dtype.kind == "f" and len(table)
     }

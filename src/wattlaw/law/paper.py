@@ -73,7 +73,8 @@ class PaperLaw:
         rows = with_efficiency(table, speedup)
         form = Form.of_table(rows, regressors=self.regressors, effects=self.fixed_effects)
         fit = fit_least_squares(rows, form, covariance=self.covariance)
-        calibration = to_calibration(self.name, rows, form, fit, options={"efficiency": self.efficiency})
+        options = {"efficiency": self.efficiency}
+        calibration = to_calibration(self.name, rows, form, fit, columns=self.columns, options=options)
         extra = {} if speedup is None else {f"speedup.{name}": getattr(speedup, name) for name in _SPEEDUP_NAMES}
         return replace(calibration, parameters={**calibration.parameters, **extra}, warnings=warnings)
 

@@ -40,7 +40,8 @@ class PowerLaw:
             MissingExtraError: statsmodels is not installed.
         """
         form = Form.of_table(table, regressors=self.columns, effects=())
-        return to_calibration(self.name, table, form, fit_least_squares(table, form, covariance=self.covariance))
+        fit = fit_least_squares(table, form, covariance=self.covariance)
+        return to_calibration(self.name, table, form, fit, columns=self.columns)
 
     def estimate(self, calibration: Calibration, table: Table) -> Estimate:
         """Return the energy of each run; the law has one term, and no time.

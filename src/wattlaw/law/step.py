@@ -215,10 +215,10 @@ def terms(parameters: Mapping[str, Numbers | float], columns: Mapping[str, Numbe
     blocks_s = smooth_max(talking_s, launch_s)
     step_s = blocks_s + head_s
 
-    # Replicated gradients are reduced while the last micro-step before an update still computes.
+    # Replicated gradients are reduced while the last micro-step before an update still computes or is launched.
     gradient_s = c["gradient_bytes"] / link
-    gradient_wait_s = smooth_max(kernels_s, wire_s + gradient_s) - smooth_max(kernels_s, wire_s)
-    gradient_wait_s = gradient_wait_s + p["collective_s"] * c["gradient_collectives"]
+    reducing_s = smooth_max(kernels_s, wire_s + gradient_s) + latency_s + p["collective_s"] * c["gradient_collectives"]
+    gradient_wait_s = smooth_max(reducing_s, launch_s) - blocks_s
     update_memory_s = c["optimizer_traffic_bytes"] / (UPDATE_BANDWIDTH_FRACTION * bandwidth)
     update_s = smooth_max(update_memory_s, p["update_step_s"] + p["update_tensor_s"] * c["weight_tensors"])
 

@@ -27,11 +27,21 @@ def all_reduces_per_layer(stack: Stack) -> Quantity:
     One after the attention and one after the MLP in the forward pass, and in the backward pass one for each product
     that reads the undivided hidden state: queries, keys and values apart are three, fused they are one, a gate is one
     more. Megatron's four (Narayanan et al. 2021, arXiv 2104.04473, section 3.2) are the fused case; with PyTorch's
-    ``parallelize_module`` BERT makes six and Llama seven. A block with cross-attention makes one more forward and,
-    for its query, one more backward.
+    ``parallelize_module`` BERT makes six and Llama seven. A block with cross-attention makes one more forward and one
+    more backward for its query, and two of the encoder's output, for its keys and values.
     """
+    return _state_reductions(stack) + _source_reductions(stack)
+
+
+def _state_reductions(stack: Stack) -> Quantity:
+    """All-reduces of one block that have the size of its own hidden state."""
     backward = (3 - 2 * stack.fused_qkv) + (1 + stack.gated)
     return 2 + backward + 2 * stack.cross_attention
+
+
+def _source_reductions(stack: Stack) -> Quantity:
+    """All-reduces of one block that have the size of the encoder's output."""
+    return 2 * stack.cross_attention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,13 +98,12 @@ def communication(
     tensor_bytes: Quantity = 0.0
     tensor_collectives: Quantity = 0.0
     for stack in architecture.stacks:
-        length = (
-            recipe.decoder_len if stack.role == "decoder" and architecture.is_encoder_decoder else (recipe.computed_len)
-        )
-        state_bytes = element_bytes * recipe.batch_size * length * architecture.hidden_size
-        all_reduces = all_reduces_per_layer(stack) * stack.num_layers
-        tensor_collectives = tensor_collectives + all_reduces * (tensor > 1)
-        tensor_bytes = tensor_bytes + 2 * ring_bytes(state_bytes, tensor) * all_reduces
+        decodes = stack.role == "decoder" and architecture.is_encoder_decoder
+        length = recipe.decoder_len if decodes else recipe.computed_len
+        tokens = _state_reductions(stack) * length + _source_reductions(stack) * recipe.computed_len
+        reduced_bytes = element_bytes * recipe.batch_size * architecture.hidden_size * tokens * stack.num_layers
+        tensor_collectives = tensor_collectives + all_reduces_per_layer(stack) * stack.num_layers * (tensor > 1)
+        tensor_bytes = tensor_bytes + 2 * ring_bytes(reduced_bytes, tensor)
     return Communication(
         shard_bytes=sharded * (gathers * ring_bytes(weights_bytes, ranks) + ring_bytes(gradients_bytes, ranks)),
         shard_collectives=sharded * several * (gathers + 1) * units,

@@ -11,8 +11,10 @@ import msgspec
 def as_json(value: object) -> str:
     """Write a result (a frozen value, a mapping or a list of them) as indented JSON.
 
-    >>> as_json({"energy_j": 1.0})
-    '{\\n  "energy_j": 1.0\\n}'
+    >>> print(as_json({"energy_j": 1.0}))
+    {
+      "energy_j": 1.0
+    }
     """
     return json.dumps(as_builtins(value), indent=2, allow_nan=False, ensure_ascii=False)
 

@@ -113,33 +113,41 @@ def _provenance(prediction: Prediction) -> str:
 
 
 def comparison_table(rows: Sequence[tuple[RunSpec, Prediction]]) -> Table:
-    """Show several runs side by side, one line each; the fastest and the greenest are marked."""
+    """Show several runs side by side, one line each; the greenest and the fastest are marked."""
     from rich.table import Table
 
-    table = Table(
-        "strategy", "devices", "energy", "interval", "time", "mean power", "largest terms", header_style="bold"
-    )
     greenest = min(prediction.energy_j.mid for _, prediction in rows)
     fastest = min(prediction.duration_s.mid for _, prediction in rows if prediction.duration_s is not None)
+    table = Table("strategy", "GPUs", "energy", "interval", "time", "power", "", box=None, pad_edge=False)
     for spec, prediction in rows:
-        time = prediction.duration_s
-        assert time is not None
-        assert prediction.power_w is not None
-        largest = sorted(prediction.terms_j.items(), key=lambda term: -term[1])[:2]
+        time, power = prediction.duration_s, prediction.power_w
+        marks = ["greenest"] if prediction.energy_j.mid == greenest else []
+        marks += ["fastest"] if time is not None and time.mid == fastest else []
         table.add_row(
             spec.layout.strategy,
             f"{int(spec.layout.num_devices)}",
-            _marked(quantities.energy(prediction.energy_j.mid), "greenest", prediction.energy_j.mid == greenest),
+            quantities.energy(prediction.energy_j.mid),
             quantities.interval(prediction.energy_j, quantities.energy),
-            _marked(quantities.duration(time.mid), "fastest", time.mid == fastest),
-            quantities.power(prediction.power_w),
-            ", ".join(f"{TERMS.get(name, name)} {joules / prediction.energy_j.mid:.0%}" for name, joules in largest),
+            "-" if time is None else quantities.duration(time.mid),
+            "-" if power is None else quantities.power(power),
+            " ".join(marks),
+            style="green" if marks else None,
         )
     return table
 
 
-def _marked(text: str, mark: str, applies: bool) -> str:
-    return f"[green]{text} ({mark})[/green]" if applies else text
+def terms_table(rows: Sequence[tuple[RunSpec, Prediction]]) -> Table:
+    """Show where the energy of several runs goes: each term's share, one line a run."""
+    from rich.table import Table
+
+    names = list(rows[0][1].terms_j)
+    table = Table("strategy", "GPUs", box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name, justify="right")
+    for spec, prediction in rows:
+        shares = [f"{prediction.terms_j[name] / prediction.energy_j.mid:.0%}" for name in names]
+        table.add_row(spec.layout.strategy, f"{int(spec.layout.num_devices)}", *shares)
+    return table
 
 
 def comparison_rows(rows: Sequence[tuple[RunSpec, Prediction]]) -> list[dict[str, Any]]:

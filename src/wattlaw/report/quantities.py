@@ -48,12 +48,14 @@ def mass(grams: float) -> str:
 
 
 def interval(ends: Interval, write: Callable[[float], str]) -> str:
-    """Write an interval's ends with one of the functions above.
+    """Write an interval's ends with one of the functions above; a unit that both share is written once.
 
     >>> interval(Interval(low=3600, mid=7200, high=10800, level=0.95), duration)
-    '1.00 h to 3.00 h'
+    '1.00 to 3.00 h'
     """
-    return f"{write(ends.low)} to {write(ends.high)}"
+    low, high = write(ends.low), write(ends.high)
+    number, _, unit = low.partition(" ")
+    return f"{number if unit == high.partition(' ')[2] else low} to {high}"
 
 
 def digits(value: float) -> str:

@@ -15,6 +15,12 @@ def write_atomic(path: str | Path, text: str) -> None:
         FileError: the folder or file cannot be written; the old content is left as it was.
     """
     path = Path(path)
+    if path.is_symlink():
+        path = path.resolve()  # the file that is meant is replaced, and not the link to it
+    if path.exists() and not path.is_file():
+        raise FileError("a folder or device, not a file", allowed="a file").at(path)
+    if path.exists() and not os.access(path, os.W_OK):
+        raise FileError("cannot write the file", given="it is read-only").at(path)
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         try:

@@ -41,7 +41,11 @@ class RunSpec:
 
     def __post_init__(self) -> None:
         """Refuse a precision that the accelerator has no rate for, and a limit that is none."""
-        self.accelerator.peak_flop_per_s(self.recipe.precision)
+        try:
+            self.accelerator.peak_flop_per_s(self.recipe.precision)
+        except WattlawError as error:
+            error.at("[recipe] precision")
+            raise
         if self.power_limit_w is not None:
             expect_positive("power_limit_w", self.power_limit_w)
 
@@ -83,7 +87,7 @@ def check_fits(spec: RunSpec) -> None:
         given=f"at least {needed.total_bytes / BYTES_PER_GIB:.3g} GiB per device ({shown})",
         allowed=f"{held / BYTES_PER_GIB:.3g} GiB on {spec.accelerator.name}",
         hint="a smaller batch_size, checkpointing = full, strategy fsdp over more devices, or a larger accelerator",
-    )
+    ).at("[recipe] batch_size")
 
 
 def _check_tensor_parallel(architecture: Architecture, layout: Layout) -> None:

@@ -281,7 +281,7 @@ def _layout(table: dict[str, Any]) -> Layout:
         return layout
     if strategy is None and set(whole) - {"num_nodes"}:
         raise ConfigError("a key is missing", allowed=", ".join(STRATEGIES)).at("strategy")
-    return Layout.of(strategy or "single", **whole)
+    return Layout.of("single" if strategy is None else strategy, **whole)
 
 
 def _named(key: str, lookup: Callable[[str], Any], name: object, base_folder: Path) -> Any:

@@ -7,6 +7,7 @@ line, so that whole records are neither lost nor merged. Nothing in a store is e
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
 from pathlib import Path
@@ -14,12 +15,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from wattlaw.errors import FileError, WattlawError, WattlawWarning
+from wattlaw.errors import DataError, FileError, WattlawError, WattlawWarning
 from wattlaw.run.files import sync_folder
 from wattlaw.run.record import RunRecord, record_from_mapping, record_to_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 #: How every line starts, as ``record_to_mapping`` puts the schema first: a line that does not parse is a torn
 #: record if it starts like this, and otherwise not ours.
@@ -75,6 +76,42 @@ def read_records(path: str | Path) -> tuple[RunRecord, ...]:
     return tuple(_records(path, content))
 
 
+def read_stores(paths: Iterable[str | Path]) -> tuple[RunRecord, ...]:
+    """Read the records of several stores, in order; a folder stands for the stores (``*.jsonl``) in it.
+
+    Raises:
+        FileError: one of them cannot be read, a line is no record, or a folder holds no store.
+    """
+    found: list[RunRecord] = []
+    for path in map(Path, paths):
+        stores = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+        if not stores:
+            raise FileError("no records in this folder", given="no *.jsonl file").at(path)
+        for store in stores:
+            found += read_records(store)
+    return tuple(found)
+
+
+def add_new_records(path: str | Path, records: Sequence[RunRecord]) -> int:
+    """Add the records that the store does not hold yet, and return how many these are.
+
+    Raises:
+        DataError: the store holds another record under the same id; nothing is added.
+        FileError: the store cannot be read or written.
+    """
+    known = {record.record_id: record for record in read_records(path)} if Path(path).exists() else {}
+    for record in records:
+        if known.get(record.record_id, record) != record:
+            raise DataError(
+                "the store holds another record of the same name",
+                given=record.record_id,
+                hint="another output file",
+            ).at(path)
+    fresh = [record for record in records if record.record_id not in known]
+    append_records(path, fresh)
+    return len(fresh)
+
+
 def _records(path: Path, content: bytes) -> Iterator[RunRecord]:
     for number, line in enumerate(content.split(b"\n"), start=1):
         if not line.strip():
@@ -85,15 +122,25 @@ def _records(path: Path, content: bytes) -> Iterator[RunRecord]:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if not (line.startswith(LINE_START) or LINE_START.startswith(line)):
                 raise FileError("not a run record", given=_start_of(line), hint="'wattlaw import'").at(place) from error
-            warnings.warn(
-                f"{place}: skipped a record that was cut short while it was written", WattlawWarning, stacklevel=3
-            )
-            continue
+            mapping = _whole_but_not_finite(line)
+            if mapping is None:
+                warnings.warn(
+                    f"{place}: skipped a record that was cut short while it was written", WattlawWarning, stacklevel=3
+                )
+                continue
         try:
             yield record_from_mapping(mapping)
         except WattlawError as error:
             error.at(place)
             raise
+
+
+def _whole_but_not_finite(line: bytes) -> object:
+    """Read a line with NaN or a number beyond any float in it, which JSON has not, so that the field can be named."""
+    try:
+        return json.loads(line)
+    except (ValueError, RecursionError):
+        return None
 
 
 def _ends_inside_a_line(descriptor: int) -> bool:

@@ -42,7 +42,8 @@ def from_config(path: str | PathLike[str], *, head: str | None = None, num_label
     try:
         text = file.read_bytes()
     except (OSError, ValueError) as error:
-        raise FileError("the model's configuration cannot be read", given=error).at(file) from error
+        reason = getattr(error, "strerror", None) or error
+        raise FileError("the model's configuration cannot be read", given=reason).at(file) from error
     try:
         content = msgspec.json.decode(text)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:

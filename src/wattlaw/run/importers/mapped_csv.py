@@ -37,7 +37,7 @@ def import_csv(path: str | Path, columns: str | Path, *, assumed: Mapping[str, A
     table = read_rows(path)
     for column, place in column_map.columns().items():
         if column not in table.columns:
-            raise UnknownNameError.among("column", column, table.columns).at(place).at(column_map.path)
+            raise UnknownNameError.among(f"column of {table.path}", column, table.columns).at(place).at(column_map.path)
     filled = check_filled(assumed or {})
     records, skipped = [], list(table.skipped)
     for row in table.rows:

@@ -1,0 +1,59 @@
+"""``wattlaw hardware``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from wattlaw.cli.options import as_json_option, print_json, print_rich
+
+if TYPE_CHECKING:
+    from wattlaw.hardware import Accelerator, NodeType
+
+EPILOG = """\b
+Examples:
+  wattlaw hardware list
+  wattlaw hardware show "NVIDIA A100-SXM4-40GB"
+"""
+
+
+@click.group("hardware", epilog=EPILOG)
+def command() -> None:
+    """Show known accelerators and node types, each number with its source."""
+
+
+@command.command("list")
+@as_json_option
+def list_all(as_json: bool) -> None:
+    """List the accelerators and node types."""
+    from wattlaw.hardware import accelerators, node_types
+    from wattlaw.report.hardware import list_mapping, list_text
+
+    if as_json:
+        print_json(list_mapping(accelerators(), node_types()))
+    else:
+        print_rich(list_text(accelerators(), node_types()))
+
+
+@command.command("show")
+@click.argument("name")
+@as_json_option
+def show(name: str, as_json: bool) -> None:
+    """Show one accelerator by name, alias or TOML file, or one node type, with the sources of its figures."""
+    from wattlaw.errors import UnknownNameError
+    from wattlaw.hardware import accelerator, node_type
+    from wattlaw.report.hardware import show_mapping, show_text
+
+    found: Accelerator | NodeType
+    try:
+        found = accelerator(name)
+    except UnknownNameError as unknown:
+        try:
+            found = node_type(name)
+        except UnknownNameError:
+            raise unknown from None
+    if as_json:
+        print_json(show_mapping(found))
+    else:
+        print_rich(show_text(found))

@@ -1,0 +1,128 @@
+"""``wattlaw import``: one subcommand per kind of source."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from wattlaw.cli.options import InputPath, OutputPath, as_json_option, print_json
+
+if TYPE_CHECKING:
+    from wattlaw.run.importers import Import
+
+EPILOG = """\b
+Examples:
+  wattlaw import csv runs.csv --columns columns.toml -o records.jsonl
+  wattlaw import csv table.csv --columns bert_gpt_multi_gpu -o records.jsonl
+  wattlaw import codecarbon emissions.csv --spec run.toml -o records.jsonl
+"""
+
+file_argument = click.argument("file", type=InputPath(path_type=Path))
+output_option = click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=OutputPath(path_type=Path),
+    help="Store (JSON lines) to add the records to; made where it is absent.",
+)
+
+
+@click.group("import", epilog=EPILOG)
+def command() -> None:
+    """Turn public tables and other tools' logs into records.
+
+    What a row does not state stays unknown. Rows that cannot be read are counted, with the reason. Records that the
+    store already holds are not added again, so an import can be repeated.
+    """
+
+
+@command.command("csv")
+@file_argument
+@click.option("--columns", required=True, metavar="MAP", help="Column map: a TOML file, or the name of a shipped one.")
+@output_option
+@as_json_option
+def from_csv(file: Path, columns: str, output: Path, as_json: bool) -> None:
+    """Import any CSV file with a column map (see docs/records.md)."""
+    from wattlaw.run.importers import import_csv, shipped_map
+
+    is_file = columns.lower().endswith(".toml") or Path(columns).is_file()
+    _store(file, import_csv(file, columns if is_file else shipped_map(columns)), output, as_json)
+
+
+@command.command("authors")
+@file_argument
+@output_option
+@as_json_option
+def from_authors(file: Path, output: Path, as_json: bool) -> None:
+    """Import data/configurations.csv of "System-Aware Energy Prediction for Multi-GPU Transformer Training"."""
+    from wattlaw.run.importers import import_authors
+
+    _store(file, import_authors(file), output, as_json)
+
+
+@command.command("zeus")
+@file_argument
+@click.option("--gpu", metavar="NAME", help="The accelerator, which a trace does not name.")
+@click.option("--spec", type=InputPath(path_type=Path), help="Tables of a run spec with what the trace lacks.")
+@output_option
+@as_json_option
+def from_zeus(file: Path, gpu: str | None, spec: Path | None, output: Path, as_json: bool) -> None:
+    """Import a power trace of Zeus, or the log of a ZeusMonitor."""
+    from wattlaw.run.importers import import_zeus
+    from wattlaw.run.spec_file import read_tables
+
+    _store(file, import_zeus(file, gpu=gpu, spec=None if spec is None else read_tables(spec)), output, as_json)
+
+
+@command.command("codecarbon")
+@file_argument
+@click.option("--spec", required=True, type=InputPath(path_type=Path), help="The run spec of what was trained.")
+@output_option
+@as_json_option
+def from_codecarbon(file: Path, spec: Path, output: Path, as_json: bool) -> None:
+    """Import CodeCarbon's emissions.csv; it does not say what was trained, so a run spec does."""
+    from wattlaw.run.importers import import_codecarbon
+    from wattlaw.run.spec_file import read_spec
+
+    _store(file, import_codecarbon(file, spec=read_spec(spec)), output, as_json)
+
+
+def _store(file: Path, found: Import, output: Path, as_json: bool) -> None:
+    """Add what was imported to the store and say what became of every row."""
+    from wattlaw.errors import DataError
+    from wattlaw.run.store import add_new_records
+
+    if not found.records:
+        if not found.skipped:
+            raise DataError("a header and no row", allowed="one row or more").at(file)
+        first = found.skipped[0]
+        raise DataError(
+            "no row could be imported", given=f"{len(found.skipped)} rows; the first, line {first.row}: {first.reason}"
+        ).at(file)
+    added = add_new_records(output, found.records)
+    reasons = Counter(skipped.reason for skipped in found.skipped)
+    partial = sum(record.spec is None for record in found.records)
+    summary: dict[str, Any] = {
+        "output": str(output),
+        "records": len(found.records),
+        "added": added,
+        "without_spec": partial,
+        "skipped": len(found.skipped),
+        "reasons": [{"rows": rows, "reason": reason} for reason, rows in reasons.most_common()],
+    }
+    if as_json:
+        print_json(summary)
+        return
+    known = len(found.records) - added
+    click.echo(f"{output}: {added} records added" + (f", {known} already there" if known else ""))
+    if partial:
+        click.echo(f"  {partial} do not state a whole run: they are kept, but no law can use them")
+    if found.skipped:
+        click.echo(f"  {len(found.skipped)} rows skipped")
+        for reason, rows in reasons.most_common(5):
+            click.echo(f"    {rows} x {reason}")
+        if len(reasons) > 5:
+            click.echo(f"    and {len(reasons) - 5} other reasons (--json lists all)")

@@ -1,0 +1,80 @@
+"""``wattlaw measure``: run a sweep on this machine and record it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import msgspec
+from rich.console import Console
+
+from wattlaw.errors import ConfigError
+from wattlaw.measure.sweep import MachineMeters, read_sweep, run_sweep, stop_on_signals
+from wattlaw.report.sweep import plan_document, plan_table, progress_bar, result_document, result_lines
+
+#: What a shell says of a program that Ctrl-C ended.
+STOPPED = 130
+
+
+@click.command(epilog="Example: wattlaw measure examples/cpu_sweep.toml -o runs/")
+@click.argument("sweep_file", metavar="SWEEP.toml", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"),
+              show_default=True, help="Folder of sweeps; this one's records go into a folder of its name.")  # fmt: skip
+@click.option("--resume", is_flag=True, help="Skip the runs that are recorded, go on with the others.")
+@click.option("--dry-run", is_flag=True, help="Show the plan and run nothing.")
+@click.option("--gpu", help="Accelerator, instead of the file's.")
+@click.option("--declare-power", metavar="WATTS", help="Power of the node as you state it, such as 65W; labelled so.")
+@click.option("--max-seconds", type=click.FloatRange(min=0), help="Start no configuration after this time.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines, and no progress bar.")
+def command(
+    *,
+    sweep_file: Path,
+    output: Path,
+    resume: bool,
+    dry_run: bool,
+    gpu: str | None,
+    declare_power: str | None,
+    max_seconds: float | None,
+    as_json: bool,
+) -> int:
+    """Run the configurations of a sweep one after another, and record each.
+
+    Ctrl-C finishes the running configuration and stops; a second one stops at once. Either way every record is kept
+    and --resume goes on. A configuration that fails is recorded as failed with the reason, and the sweep goes on.
+    """
+    sweep = read_sweep(sweep_file, gpu=gpu)
+    if dry_run:
+        _show(plan_document(sweep)) if as_json else Console().print(plan_table(sweep))
+        return 0
+    meters = MachineMeters(sweep.device, declared_power_w=None if declare_power is None else _watts(declare_power))
+    with stop_on_signals(_tell_stopping) as stop, progress_bar(shown=not as_json) as watch:
+        result = run_sweep(
+            sweep, output, resume=resume, meter_of=meters, watch=watch, stop=stop, max_duration_s=max_seconds
+        )
+    if as_json:
+        _show(result_document(result))
+    else:
+        for line in result_lines(result):
+            click.echo(line)
+    return STOPPED if stop.asked and result.stopped else 0
+
+
+def _watts(text: str) -> float:
+    number = text.strip().removesuffix("W").strip()
+    try:
+        watts = float(number)
+    except ValueError:
+        watts = float("nan")
+    if not 0 < watts < float("inf"):
+        raise ConfigError("not a power", given=repr(text), allowed="watts above zero, such as 65W").at(
+            "--declare-power"
+        )
+    return watts
+
+
+def _tell_stopping() -> None:
+    click.echo("finishing the running configuration; Ctrl-C again stops at once", err=True)
+
+
+def _show(document: object) -> None:
+    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())

@@ -1,0 +1,108 @@
+"""Reading a fitted law from a file, and checking that its law can work with it before it is used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from wattlaw.errors import FileError, WattlawError
+from wattlaw.hardware import accelerator
+from wattlaw.law.calibration import Calibration
+from wattlaw.law.interval import outside_columns
+from wattlaw.law.laws import law_named
+from wattlaw.law.prediction import columns_of
+from wattlaw.law.step import PARAMETERS, StepLaw
+from wattlaw.parallel.layout import Layout
+from wattlaw.run.record import BOUNDARIES
+from wattlaw.run.spec import RunSpec
+from wattlaw.workload import Recipe, preset
+
+
+def load_law(path: str | Path) -> Calibration:
+    """Read a calibration written by ``wattlaw fit``.
+
+    Beyond the form of the file, which ``Calibration.load`` checks: that its law is known, that no parameter breaks
+    the law's bounds, and that the law predicts an ordinary run with it. A file that was edited by hand, or comes
+    from another law, is refused here, where it can be named, and not in the middle of a prediction.
+
+    Raises:
+        FileError: not a calibration, or one that its law cannot use; the field is named.
+        UnknownNameError: no such law.
+    """
+    calibration = Calibration.load(path)
+    try:
+        _check(calibration)
+    except WattlawError as error:
+        error.at(path)
+        raise
+    return calibration
+
+
+def _check(calibration: Calibration) -> None:
+    try:
+        law = law_named(calibration.law)
+    except WattlawError as error:
+        error.at("law")
+        raise
+    _check_values(calibration)
+    if isinstance(law, StepLaw):
+        _check_bounds(calibration)
+    try:
+        with np.errstate(all="ignore"):
+            usable = _predicts(calibration)
+    except (KeyError, ValueError, WattlawError) as error:
+        reason = error.args[0] if isinstance(error, KeyError) else error
+        raise FileError(f"lacks what the {law.name} law needs", given=reason, hint="fitting the law again") from error
+    if not usable:
+        raise FileError("predicts no finite energy of an ordinary run", hint="fitting the law again").at("parameters")
+
+
+def _check_values(calibration: Calibration) -> None:
+    if calibration.boundary not in ("", *BOUNDARIES):
+        raise FileError("unknown boundary", given=repr(calibration.boundary), allowed=", ".join(BOUNDARIES)).at(
+            "boundary"
+        )
+    for name, (low, high) in calibration.domain.items():
+        if low > high:
+            raise FileError("a range upside down", given=f"{low:g} to {high:g}").at(f"domain.{name}")
+
+
+def _check_bounds(calibration: Calibration) -> None:
+    for place, parameters in _parameters(calibration):
+        for parameter in PARAMETERS:
+            value = parameters.get(parameter.name, math.nan)
+            if not 0 < value <= parameter.upper:
+                raise FileError(
+                    "a parameter of the step law is missing or out of bounds",
+                    given=parameters.get(parameter.name, "nothing"),
+                    allowed=f"> 0, <= {parameter.upper:g}",
+                    hint="fitting the law again",
+                ).at(f"{place}.{parameter.name}")
+
+
+def _parameters(calibration: Calibration) -> Iterator[tuple[str, dict[str, float]]]:
+    yield "parameters", dict(calibration.parameters)
+    for name, machine in calibration.machines.items():
+        yield f"machines.{name}.parameters", dict(machine.parameters)
+
+
+def _predicts(calibration: Calibration) -> bool:
+    law = law_named(calibration.law)
+    table = columns_of([_ordinary_run()], calibration)
+    outside_columns(calibration, table)
+    if not law.covers(calibration, table).all():
+        return True  # a law that was fitted to other strategies only says nothing of this run, and may
+    energy = law.estimate(calibration, table).energy_j
+    return bool(np.all(np.isfinite(energy) & (energy > 0)))
+
+
+def _ordinary_run() -> RunSpec:
+    return RunSpec(
+        architecture=preset("bert-base-uncased", head="classification"),
+        recipe=Recipe(batch_size=32, seq_len=128, precision="fp16", steps=1000),
+        layout=Layout(),
+        accelerator=accelerator("a100-sxm4-40gb"),
+    )

@@ -1,0 +1,119 @@
+"""What torch's objects tell of a training, for the callbacks of the frameworks; torch itself is not imported here."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from wattlaw.measure.description import CPU
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from wattlaw.workload.recipe import AttentionKernel, Optimizer, Precision
+
+#: How far optimizers are wrapped in one another: accelerate's around DeepSpeed's around torch's.
+DEEPEST_WRAPPING = 4
+
+#: Class of an optimizer -> its name here.
+_OPTIMIZERS: dict[str, Optimizer] = {
+    "AdamW": "adamw",
+    "FusedAdam": "adamw",
+    "DeepSpeedCPUAdam": "adamw",
+    "Adam": "adam",
+    "Adafactor": "adafactor",
+    "AdamW8bit": "adamw-8bit",
+    "PagedAdamW8bit": "adamw-8bit",
+}
+
+
+def optimizer_name(optimizer: Any) -> Optimizer | None:
+    """Tell the optimizer by its class; ``None`` if wattlaw does not know what its update costs."""
+    for _ in range(DEEPEST_WRAPPING):
+        inner = getattr(optimizer, "optimizer", None)
+        if inner is None:
+            break
+        optimizer = inner
+    name = type(optimizer).__name__
+    if name == "SGD":
+        groups = getattr(optimizer, "param_groups", ())
+        return "momentum" if any(group.get("momentum") for group in groups) else "sgd"
+    found = _OPTIMIZERS.get(name)
+    # bitsandbytes has one class whose states have as many bits as it is told.
+    bits = getattr(getattr(optimizer, "args", None), "optim_bits", None)
+    return "adamw-8bit" if found == "adamw" and bits == 8 else found
+
+
+def weights_precision(model: Any) -> Precision | None:
+    """Tell the precision that the weights' own type implies, where nothing is cast."""
+    kind = next((str(weight.dtype) for weight in model.parameters() if weight.dtype.is_floating_point), None)
+    if kind == "torch.float32":
+        torch = sys.modules["torch"]
+        uses_tf32 = torch.cuda.is_available() and torch.get_float32_matmul_precision() != "highest"
+        return "tf32" if uses_tf32 else "fp32"
+    return {"torch.bfloat16": "bf16", "torch.float16": "fp16"}.get(str(kind))  # type: ignore[return-value]
+
+
+def weights_doubts(model: Any, precision: str | None, *, is_cast: bool) -> Iterator[str]:
+    """Say so if the weights themselves are short, where the precision's name promises fp32 master weights."""
+    if not is_cast and precision in ("bf16", "fp16"):
+        yield f"the weights themselves are {precision}, without fp32 masters: memory and optimizer are overstated"
+
+
+def frozen_weights(model: Any) -> Iterator[str]:
+    """Name frozen weights as an obstacle: their gradients are never computed, which no recipe says."""
+    sizes = [(weight.numel(), weight.requires_grad) for weight in model.parameters()]
+    total = sum(size for size, _ in sizes)
+    trained = sum(size for size, is_trained in sizes if is_trained)
+    if trained < total:
+        yield f"frozen weights ({100 * trained / total:.3g} % are trained)"
+
+
+def device_name(kind: str, index: int | None = None) -> tuple[str | None, tuple[str, ...]]:
+    """Return what the device is called and which fields are thereby assumed."""
+    if kind == "cpu":
+        return CPU, ("hardware.gpu",)
+    if kind == "cuda":
+        return str(sys.modules["torch"].cuda.get_device_name(index)), ()
+    return None, ()
+
+
+def model_config(model: Any) -> dict[str, Any] | None:
+    """Return the fields of a Hugging Face model's configuration, with the class of the model itself."""
+    config = getattr(model, "config", None)
+    if config is None or not hasattr(config, "to_dict"):
+        return None
+    fields: dict[str, Any] = config.to_dict()
+    return {**fields, "architectures": [type(model).__name__], "_name_or_path": getattr(config, "_name_or_path", "")}
+
+
+def recomputes(model: Any) -> bool:
+    """Tell whether the model recomputes activations in its backward pass; newer transformers call it differently."""
+    for name in ("is_activation_checkpointing", "is_gradient_checkpointing"):
+        if hasattr(model, name):
+            return bool(getattr(model, name))
+    return False
+
+
+def attention_kernel(model: Any) -> AttentionKernel | None:
+    """Tell whether the score matrix is written to memory."""
+    implementation = getattr(getattr(model, "config", None), "_attn_implementation", None)
+    if implementation is None:
+        return None
+    return "eager" if implementation == "eager" else "fused"
+
+
+def unwrapped(model: Any) -> Any:
+    """Return the module inside of DDP, FSDP or a compiled model."""
+    for _ in range(DEEPEST_WRAPPING):
+        inner = getattr(model, "_orig_mod", None) or getattr(model, "module", None)
+        if inner is None or not hasattr(inner, "parameters"):
+            break
+        model = inner
+    return model
+
+
+def known(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Leave out what is not known."""
+    return {name: value for name, value in values.items() if value is not None}

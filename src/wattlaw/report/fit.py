@@ -1,0 +1,56 @@
+"""A fit as text and as a mapping."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from wattlaw.law.calibration import Calibration
+from wattlaw.law.fitting import FittedLaw
+from wattlaw.report import quantities
+
+if TYPE_CHECKING:
+    from rich.console import Group
+    from rich.table import Table
+
+
+def fit_mapping(fitted: FittedLaw, output: Path) -> dict[str, Any]:
+    """Lay a fit out for ``--json``."""
+    calibration = fitted.calibration
+    return {
+        "output": str(output),
+        "law": calibration.law,
+        "num_records": fitted.num_records,
+        "num_left_out": fitted.num_left_out,
+        "boundary": calibration.boundary,
+        "parameters": dict(calibration.parameters),
+        "machines": {name: dict(machine.parameters) for name, machine in calibration.machines.items()},
+        "diagnostics": dict(calibration.diagnostics),
+        "warnings": list(calibration.warnings),
+        "provenance": dict(calibration.provenance),
+    }
+
+
+def fit_text(fitted: FittedLaw, output: Path) -> Group:
+    """Show what was fitted, to how much, and what to doubt."""
+    from rich.console import Group
+    from rich.text import Text
+
+    calibration = fitted.calibration
+    left_out = f", {fitted.num_left_out} left out" if fitted.num_left_out else ""
+    heading = f"{output}: {calibration.law} law, {fitted.num_records} records{left_out}"
+    warnings = [Text(f"! {warning}", style="yellow") for warning in calibration.warnings]
+    return Group(Text(heading, style="bold"), _parameters(calibration), *warnings)
+
+
+def _parameters(calibration: Calibration) -> Table:
+    from rich.table import Table
+
+    machines = calibration.machines
+    first = "in common" if machines else "value"
+    table = Table("parameter", first, *machines, box=None, pad_edge=False, header_style="dim")
+    for name, value in calibration.parameters.items():
+        others = [machine.parameters.get(name) for machine in machines.values()]
+        shown = ["" if other is None else quantities.digits(other) for other in others]
+        table.add_row(name, quantities.digits(value), *shown)
+    return table

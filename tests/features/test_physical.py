@@ -1,0 +1,181 @@
+"""The step law's columns: worked numbers, another route to the same sums, scalings and limits."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wattlaw.features.physical import physical_columns
+from wattlaw.hardware import accelerator
+from wattlaw.law.step import COLUMNS
+from wattlaw.parallel.layout import Layout
+from wattlaw.run import RunSpec
+from wattlaw.workload import Recipe, preset, presets, step_cost
+
+B, S, L, D, FF, LABELS = 32, 128, 12, 768, 3072, 2
+
+
+@pytest.fixture
+def spec():
+    """BERT-base fine-tuned on SST-2 with one RTX 2080 Ti: 67,349 sentences, three times."""
+    return RunSpec(
+        architecture=preset("bert-base-uncased", head="classification", num_labels=LABELS),
+        recipe=Recipe(batch_size=B, seq_len=S, precision="fp16", samples=67349, epochs=3, attention_kernel="eager"),
+        layout=Layout(),
+        accelerator=accelerator("rtx-2080-ti"),
+    )
+
+
+def row(spec):
+    """The columns of one run as numbers."""
+    table = physical_columns([spec])
+    return {name: values[0] for name, values in table.columns.items()}
+
+
+def on(spec, strategy, num_devices, **options):
+    """The same workload on other devices."""
+    return replace(spec, layout=Layout.of(strategy, num_devices=num_devices, **options))
+
+
+def test_bert_base_by_hand(spec):
+    """Forward and backward, 6 B S L (4 d^2 + 2 d ff) + 12 L S d B S, outside of the blocks pooler and labels."""
+    found = row(spec)
+    assert found["block_flop"] == 6 * B * S * L * (4 * D**2 + 2 * D * FF) + 12 * L * S * D * B * S
+    assert found["head_flop"] == 6 * B * (D**2 + D * LABELS)
+    assert found["weights"] == 109_483_778
+    assert found["weight_tensors"] == 3 + 2 + 16 * L + 4
+    assert found["optimizer_traffic_bytes"] == 28 * 109_483_778
+    assert found["micro_steps"] == found["optimizer_steps"] == 3 * 2105
+    assert (found["num_epochs"], found["evaluation_micro_steps"]) == (3, 0)
+    assert (found["num_layers"], found["num_devices"], found["num_nodes"]) == (L, 1, 1)
+
+
+def test_a_fused_kernel_computes_scores_again_and_skips_what_the_mask_leaves_out(spec):
+    """Encoder: 2 B S^2 d L more. Decoder: S (S + 1) / 2 pairs, of which eager attention computes all S^2."""
+    fused = replace(spec, recipe=replace(spec.recipe, attention_kernel="fused"))
+    assert row(fused)["block_flop"] - row(spec)["block_flop"] == 2 * B * S**2 * D * L
+    eager = replace(spec, architecture=preset("gpt2"))
+    pairs, products = S * (S + 1) / 2, 24 * B * S * D**2 * L * 3
+    assert row(eager)["block_flop"] == products + 12 * B * S**2 * D * L
+    fused = replace(eager, recipe=replace(eager.recipe, attention_kernel="fused"))
+    assert row(fused)["block_flop"] == products + 14 * B * pairs * D * L
+
+
+@pytest.mark.parametrize("name", presets())
+def test_blocks_and_the_rest_are_the_step(spec, name):
+    """Both places together are what ``step_cost`` sums by another route, for every preset."""
+    each = replace(spec, architecture=preset(name))
+    cost = step_cost(each.architecture, each.recipe, attention="full", head="counted")
+    found = row(each)
+    for column, total in (("flop", cost.flop), ("traffic_bytes", cost.traffic_bytes), ("kernels", cost.kernels)):
+        assert found[f"block_{column}"] + found[f"head_{column}"] == pytest.approx(total, rel=1e-12)
+    assert found["block_kernels"] == pytest.approx(cost.layer_kernels * cost.num_layers, rel=1e-12)
+    assert found["weights"] == pytest.approx(cost.parameters, rel=1e-12)
+    assert found["optimizer_traffic_bytes"] == pytest.approx(cost.optimizer_traffic_bytes, rel=1e-12)
+
+
+def test_checkpointing_computes_the_blocks_once_more(spec):
+    """The forward pass of the blocks, a third of their operations, is added; the head's is not."""
+    again = row(replace(spec, recipe=replace(spec.recipe, checkpointing="full")))
+    plain = row(spec)
+    assert again["block_flop"] == pytest.approx(4 / 3 * plain["block_flop"], rel=1e-12)
+    assert again["head_flop"] == plain["head_flop"]
+    assert again["block_kernels"] > plain["block_kernels"]
+
+
+@pytest.mark.parametrize("strategy", ["single", "ddp", "fsdp", "fsdp-grad-op", "tp"])
+def test_one_device_says_nothing(spec, strategy):
+    """On one device no strategy sends a byte, and all are the same run."""
+    found = row(on(spec, strategy, 1))
+    said = [name for name in found if name.startswith(("shard_", "gradient_", "tensor_"))]
+    assert len(said) == 6
+    assert all(found[name] == 0 for name in said)
+    assert found == row(spec)
+
+
+@pytest.mark.parametrize("degree", [2, 4, 12])
+def test_tensor_parallelism_divides_the_blocks(spec, degree):
+    """Operations of the blocks and their weights by the degree; launches, head and embedding stay."""
+    alone, divided = row(spec), row(on(spec, "tp", degree))
+    assert divided["block_flop"] == pytest.approx(alone["block_flop"] / degree, rel=1e-12)
+    assert divided["head_flop"] == alone["head_flop"]
+    assert divided["block_kernels"] == alone["block_kernels"]
+    # Norms, residuals and their dropout are repeated on every rank, so the traffic falls by less.
+    assert alone["block_traffic_bytes"] / degree < divided["block_traffic_bytes"] < alone["block_traffic_bytes"]
+    inside = L * (4 * D**2 + 4 * D + 2 * D * FF + FF + D)
+    assert divided["weights"] == pytest.approx(109_483_778 - inside * (1 - 1 / degree), rel=1e-12)
+    assert divided["micro_steps"] == alone["micro_steps"]
+
+
+@pytest.mark.parametrize("strategy", ["ddp", "fsdp", "fsdp-grad-op"])
+def test_data_parallelism_divides_the_sequences(spec, strategy):
+    """A micro-step is as much work as before; there are a quarter as many, and shards divide the update."""
+    alone, divided = row(spec), row(on(spec, strategy, 4))
+    for name in ("block_flop", "head_flop", "block_traffic_bytes", "block_kernels", "weights"):
+        assert divided[name] == alone[name]
+    assert divided["micro_steps"] == 3 * 527  # ceil(67349 / (4 x 32))
+    shards = 1 if strategy == "ddp" else 4
+    assert divided["optimizer_traffic_bytes"] == alone["optimizer_traffic_bytes"] / shards
+
+
+def test_bert_base_shards_on_four_ranks(spec):
+    """Two gathers and a scatter of 2 bytes per weight, three quarters each."""
+    assert row(on(spec, "fsdp", 4))["shard_bytes"] == 3 * 2 * 109_483_778 * 3 / 4
+
+
+@pytest.mark.parametrize(("optimizer", "bytes_per_weight"), [("sgd", 12), ("momentum", 20), ("adamw", 28)])
+def test_an_update_moves_weights_gradients_and_states(spec, optimizer, bytes_per_weight):
+    """fp32 weights and states read and written, gradients read."""
+    each = replace(spec, recipe=replace(spec.recipe, optimizer=optimizer))
+    assert row(each)["optimizer_traffic_bytes"] == bytes_per_weight * 109_483_778
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_any_run_has_every_column_and_no_negative_number(data, run_specs):
+    """Nothing crashes; work is above zero, all else not below."""
+    table = physical_columns([data.draw(run_specs)])
+    assert set(COLUMNS) | {"machine"} <= set(table.columns)
+    for name in COLUMNS:
+        assert table.numbers(name)[0] >= 0, name
+    for name in ("block_flop", "block_traffic_bytes", "block_kernels", "weights", "micro_steps", "optimizer_steps"):
+        assert table.numbers(name)[0] > 0, name
+
+
+@settings(max_examples=40, deadline=None)
+@given(data=st.data(), factor=st.integers(2, 5))
+def test_work_grows_with_layers_batch_and_steps(data, factor, run_specs):
+    """Blocks in proportion to the layers, everything of a micro-step with the batch, counts with the steps."""
+    spec = data.draw(run_specs)
+    recipe = replace(spec.recipe, steps=100, samples=None, tokens=None, epochs=None)
+    spec = replace(spec, recipe=recipe)
+    once = row(spec)
+    batch = row(replace(spec, recipe=replace(recipe, batch_size=factor * recipe.batch_size)))
+    assert batch["block_flop"] == pytest.approx(factor * once["block_flop"], rel=1e-9)
+    assert once["block_traffic_bytes"] < batch["block_traffic_bytes"]
+    assert batch["block_kernels"] == once["block_kernels"]
+    model = spec.architecture
+    stacks = tuple(replace(stack, num_layers=factor * stack.num_layers) for stack in model.stacks)
+    layers = row(replace(spec, architecture=replace(model, stacks=stacks)))
+    for name in ("block_flop", "block_traffic_bytes", "block_kernels", "tensor_collectives"):
+        assert layers[name] == pytest.approx(factor * once[name], rel=1e-9), name
+    steps = row(replace(spec, recipe=replace(recipe, steps=factor * 100)))
+    changed = {name for name in once if steps[name] != once[name]}
+    assert {"micro_steps", "optimizer_steps"} <= changed <= {"micro_steps", "optimizer_steps", "evaluation_micro_steps"}
+    assert steps["micro_steps"] == factor * once["micro_steps"]
+
+
+def test_no_runs_are_a_table_of_no_rows():
+    """The empty list is not an error here: there is nothing to say."""
+    assert len(physical_columns([])) == 0
+
+
+def test_the_machine_is_named_by_the_accelerator(spec):
+    """Rows of one GPU model share a name, whatever alias they were written with."""
+    other = replace(spec, accelerator=accelerator("NVIDIA A100-SXM4-40GB"))
+    assert physical_columns([spec, other]).text("machine").tolist() == ["rtx-2080-ti", "a100-sxm4-40gb"]
+    assert np.all(physical_columns([spec, other]).numbers("power_limit_w") == [250, 400])

@@ -1,0 +1,44 @@
+"""The laws by name."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from wattlaw.errors import UnknownNameError
+from wattlaw.law.laws import LAWS, law_named
+from wattlaw.law.protocol import Law
+from wattlaw.law.step import StepLaw
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_law_is_found_by_the_name_that_it_gives_itself(name):
+    """The word of the option is the word of the calibration."""
+    assert law_named(name).name == name
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_every_law_offers_what_the_protocol_says(name):
+    """Methods with the protocol's arguments, the columns that it reads, and no state that a fit could leave."""
+    law = law_named(name)
+    for method in ("fit", "estimate", "covers"):
+        expected = list(inspect.signature(getattr(Law, method)).parameters)[1:]
+        assert list(inspect.signature(getattr(law, method)).parameters) == expected
+    assert law.columns
+    assert all(isinstance(column, str) for column in law.columns)
+    assert law == law_named(name)
+    assert hash(law) == hash(law_named(name))
+
+
+def test_the_laws_of_the_paper_and_the_step_law_are_there():
+    """What the documentation has a page of can be named."""
+    assert {"step", "paper", "additive", "power"} <= set(LAWS)
+    assert law_named("step") == StepLaw()
+
+
+@pytest.mark.parametrize(("name", "nearest"), [("stpe", "step"), ("papr", "paper"), ("STEP", "step")])
+def test_an_unknown_law_is_answered_with_the_nearest(name, nearest):
+    """Exact names only; the error shows what was meant."""
+    with pytest.raises(UnknownNameError, match=rf"unknown law; given '{name}'; allowed {nearest}"):
+        law_named(name)

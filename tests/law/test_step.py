@@ -1,0 +1,446 @@
+"""The step law: one run by hand, sums and limits, what grows with what, and the recovery of known parameters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wattlaw.errors import DataError, UnknownNameError
+from wattlaw.features.physical import physical_columns
+from wattlaw.features.table import Table
+from wattlaw.hardware import accelerator
+from wattlaw.law.bundled import bundled
+from wattlaw.law.calibration import Calibration
+from wattlaw.law.step import COLUMNS, DOMAIN_COLUMNS, PARAMETERS, SPREAD_BY_SCOPE, StepLaw, smooth_max, terms
+from wattlaw.parallel.layout import Layout
+from wattlaw.run import RunSpec
+from wattlaw.workload import Recipe, preset
+
+START = {parameter.name: parameter.start for parameter in PARAMETERS}
+#: From nothing, or a nanosecond, to days.
+SECONDS = st.just(0.0) | st.floats(1e-9, 1e6)
+
+
+@pytest.fixture
+def spec():
+    """BERT-base on four RTX 2080 Ti under FSDP, with an evaluation."""
+    return RunSpec(
+        architecture=preset("bert-base-uncased", head="classification"),
+        recipe=Recipe(
+            batch_size=32,
+            seq_len=128,
+            precision="fp16",
+            grad_accumulation=2,
+            samples=67349,
+            epochs=3,
+            evaluation_fraction=0.05,
+        ),
+        layout=Layout.of("fsdp", num_devices=4),
+        accelerator=accelerator("rtx-2080-ti"),
+    )
+
+
+def evaluate(specs, parameters=START):
+    """Evaluate the law for some runs."""
+    table = physical_columns(specs)
+    return terms(parameters, {name: table.numbers(name) for name in COLUMNS})
+
+
+def totals(spec, parameters=START):
+    """Seconds and joules of one run."""
+    found = evaluate([spec], parameters)
+    return float(found.duration_s[0]), float(found.energy_j[0])
+
+
+def steady(spec, **changes):
+    """The same workload without evaluation, by its number of optimizer steps."""
+    amount = {"steps": 1000, "samples": None, "tokens": None, "epochs": None, "evaluation_fraction": 0.0}
+    return replace(spec, recipe=replace(spec.recipe, **amount | changes))
+
+
+def by_hand(p, c):
+    """Retell ``docs/laws/step.md`` for one run in plain numbers: seconds and joules."""
+    cube = lambda a, b: (a**3 + b**3) ** (1 / 3)  # noqa: E731
+    flop_block = c["block_flop"] / (p["matrix_fraction"] * c["peak_flop_per_s"])
+    flop_head = c["head_flop"] / (p["head_matrix_fraction"] * c["peak_flop_per_s"])
+    memory_block = p["traffic_factor"] * c["block_traffic_bytes"] / c["bandwidth_bytes_per_s"]
+    memory_head = p["head_traffic_factor"] * c["head_traffic_bytes"] / c["bandwidth_bytes_per_s"]
+    block, head = flop_block + memory_block, flop_head + memory_head
+    sharded = 1 if c["shard_collectives"] > 0 else 0
+    sent = c["shard_bytes"] + c["tensor_bytes"] + sharded * 6 * c["weights"] * p["unshard_factor"]
+    link = p["link_fraction"] * c["link_bytes_per_s"]
+    wire, gradient_wire = sent / link, c["gradient_bytes"] / link
+    latency = p["collective_s"] * c["shard_collectives"]
+    host = p["launch_step_s"] + p["launch_kernel_s"] * c["block_kernels"]
+    host += p["tensor_collective_s"] * c["tensor_collectives"]
+    micro_step = cube(cube(block, wire) + latency, host) + head
+    reduced = cube(block, wire + gradient_wire) + latency + p["collective_s"] * c["gradient_collectives"]
+    wait = cube(reduced, host) - cube(cube(block, wire) + latency, host)
+    update_memory = c["optimizer_traffic_bytes"] / (0.8 * c["bandwidth_bytes_per_s"])
+    update = cube(update_memory, p["update_step_s"] + p["update_tensor_s"] * c["weight_tensors"])
+    training = c["micro_steps"] * micro_step + c["optimizer_steps"] * (update + wait)
+    forward_passes = c["evaluation_micro_steps"] / 3
+    evaluation = forward_passes * (block + head) + forward_passes / 8 * (host + latency)
+    setup = p["setup_epoch_s"] * c["num_epochs"] * sharded
+    duration = training + evaluation + setup
+
+    compute = c["micro_steps"] * (flop_block + flop_head)
+    memory = c["micro_steps"] * (memory_block + memory_head) + c["optimizer_steps"] * update_memory
+    talk = min(c["micro_steps"] * wire + c["optimizer_steps"] * gradient_wire, training)
+    busy = (compute + memory + talk) / training
+    raised = 1 / (1 + math.exp(min((p["clock_threshold"] - busy) / (0.1 * p["clock_threshold"]), 500)))
+    clock = p["low_clock_fraction"] + (1 - p["low_clock_fraction"]) * raised
+    device_joules = p["active_fraction"] * (training + evaluation)
+    device_joules += clock * (p["compute_fraction"] * compute + p["memory_fraction"] * memory)
+    device_joules += p["memory_fraction"] * forward_passes * (block + head) + p["talk_fraction"] * talk
+    limit = c["power_limit_w"] * c["num_devices"]
+    return duration, limit * device_joules + p["host_power_w"] * c["num_nodes"] * duration
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+def test_the_law_is_what_it_is_by_hand(data, seed, run_specs):
+    """Written again for one run in plain numbers, for any run and parameters around the priors."""
+    spec = data.draw(run_specs)
+    random = np.random.default_rng(seed)
+    drawn = {
+        each.name: min(each.start * math.exp(each.spread * random.standard_normal()), each.upper) for each in PARAMETERS
+    }
+    table = physical_columns([spec])
+    expected = by_hand(drawn, {name: float(table.numbers(name)[0]) for name in COLUMNS})
+    assert totals(spec, drawn) == pytest.approx(expected, rel=1e-10)
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_run_takes_time_and_energy_that_are_the_sums_of_their_parts(data, run_specs):
+    """No run crashes; totals are finite and above zero, parts are not negative and sum to the totals."""
+    specs = data.draw(st.lists(run_specs, min_size=1, max_size=5))
+    found = evaluate(specs)
+    for total, parts in ((found.duration_s, found.terms_s), (found.energy_j, found.terms_j)):
+        assert np.all(np.isfinite(total) & (total > 0))
+        np.testing.assert_allclose(sum(parts.values()), total, rtol=1e-12)
+        for name, part in parts.items():
+            assert np.all(part >= -1e-12 * total), name
+
+
+@settings(max_examples=20, deadline=None)
+@given(data=st.data())
+def test_order_and_company_change_nothing(data, run_specs):
+    """Each run's prediction is its own, to the last bit."""
+    specs = data.draw(st.lists(run_specs, min_size=2, max_size=6))
+    order = data.draw(st.permutations(range(len(specs))))
+    together = evaluate([specs[position] for position in order])
+    for row, position in enumerate(order):
+        alone = evaluate([specs[position]])
+        assert alone.duration_s[0] == together.duration_s[row]
+        assert alone.energy_j[0] == together.energy_j[row]
+
+
+@given(first=st.lists(SECONDS, min_size=3, max_size=3), second=st.lists(SECONDS, min_size=3, max_size=3))
+def test_smooth_max_lies_between_the_larger_and_a_quarter_more(first, second):
+    """At least the larger, at most 2^(1/3) of it, the same both ways, and larger where either is."""
+    a, b = np.array(first), np.array(second)
+    found, larger = smooth_max(a, b), np.maximum(a, b)
+    assert np.all(found >= larger * (1 - 1e-15))
+    assert np.all(found <= larger * 2 ** (1 / 3) * (1 + 1e-15))
+    np.testing.assert_array_equal(found, smooth_max(b, a))
+    assert np.all(smooth_max(a + 1, b) > found * (1 - 1e-15))
+
+
+def test_smooth_max_by_hand():
+    """(3^3 + 4^3 + 5^3) = 6^3; nothing beside a time is the time."""
+    assert smooth_max(smooth_max(np.array([3.0]), np.array([4.0])), np.array([5.0]))[0] == pytest.approx(6, rel=1e-15)
+    assert smooth_max(np.array([7.0]), np.array([0.0]))[0] == pytest.approx(7, rel=1e-15)
+
+
+@pytest.mark.parametrize("strategy", ["single", "ddp", "fsdp", "tp"])
+def test_one_device_communicates_nothing(spec, strategy):
+    """No second and no joule of communication, whatever the strategy is called, and no set-up of shards."""
+    found = evaluate([replace(spec, layout=Layout.of(strategy, num_devices=1))])
+    for parts, name in ((found.terms_s, "communication"), (found.terms_j, "communication"), (found.terms_s, "setup")):
+        assert parts[name][0] == pytest.approx(0, abs=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data(), factor=st.integers(2, 9))
+def test_steps_multiply_the_steady_run(data, factor, run_specs):
+    """Twice the steps take twice the time and energy but for the set-up, which happens once."""
+    spec = steady(data.draw(run_specs))
+    once, more = evaluate([spec]), evaluate([steady(spec, steps=factor * 1000)])
+    setup_s = once.terms_s["setup"]
+    np.testing.assert_array_equal(more.terms_s["setup"], setup_s)
+    np.testing.assert_allclose(more.duration_s - setup_s, factor * (once.duration_s - setup_s), rtol=1e-9)
+    host_j = START["host_power_w"] * spec.layout.num_nodes * setup_s
+    np.testing.assert_allclose(more.energy_j - host_j, factor * (once.energy_j - host_j), rtol=1e-9)
+
+
+def grown(spec, what, factor):
+    """The run with more of something."""
+    if what == "layers":
+        model = spec.architecture
+        stacks = tuple(replace(stack, num_layers=factor * stack.num_layers) for stack in model.stacks)
+        return replace(spec, architecture=replace(model, stacks=stacks))
+    if what == "ffn_size":
+        model = spec.architecture
+        stacks = tuple(replace(stack, ffn_size=factor * stack.ffn_size) for stack in model.stacks)
+        return replace(spec, architecture=replace(model, stacks=stacks))
+    return replace(spec, recipe=replace(spec.recipe, **{what: factor * getattr(spec.recipe, what)}))
+
+
+@pytest.mark.parametrize("what", ["layers", "ffn_size", "batch_size", "steps", "grad_accumulation"])
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), factor=st.integers(2, 4))
+def test_more_work_takes_more_time_and_energy(what, data, factor, run_specs):
+    """More layers, width, sequences or steps never cost less."""
+    spec = steady(data.draw(run_specs))
+    before, after = totals(spec), totals(grown(spec, what, factor))
+    assert after[0] > before[0]
+    assert after[1] > before[1]
+
+
+@settings(max_examples=25, deadline=None)
+@given(data=st.data(), factor=st.integers(2, 50))
+def test_more_tokens_take_more_time_and_energy(data, factor, run_specs):
+    """A longer run of the same micro-steps never costs less."""
+    spec = steady(data.draw(run_specs), steps=None, tokens=10**7)
+    before, after = totals(spec), totals(grown(spec, "tokens", factor))
+    assert after[0] > before[0]
+    assert after[1] > before[1]
+
+
+@pytest.mark.parametrize("column", ["peak_flop_per_s", "bandwidth_bytes_per_s", "link_bytes_per_s"])
+@settings(max_examples=30, deadline=None)
+@given(data=st.data(), factor=st.floats(1.01, 10))
+def test_faster_hardware_never_takes_longer_or_more_energy(column, data, factor, run_specs):
+    """Time and energy fall, or stay, as a peak rate rises."""
+    table = physical_columns([data.draw(run_specs)])
+    columns = {name: table.numbers(name) for name in COLUMNS}
+    before, after = terms(START, columns), terms(START, columns | {column: factor * columns[column]})
+    assert after.duration_s[0] <= before.duration_s[0] * (1 + 1e-12)
+    assert after.energy_j[0] <= before.energy_j[0] * (1 + 1e-12)
+
+
+def test_where_work_dominates_time_is_work_over_peak_and_bandwidth(spec):
+    """Without launches and on huge batches: twice the batch takes twice the time, twice the rates half of it."""
+    huge = steady(replace(spec, layout=Layout()), batch_size=10**6)
+    table = physical_columns([huge])
+    columns = {name: table.numbers(name) for name in COLUMNS}
+    free = START | {"launch_step_s": 0.0, "launch_kernel_s": 0.0, "update_step_s": 0.0, "update_tensor_s": 0.0}
+    before = terms(free, columns).duration_s[0]
+    faster = {name: 2 * columns[name] for name in ("peak_flop_per_s", "bandwidth_bytes_per_s")}
+    assert terms(free, columns | faster).duration_s[0] == pytest.approx(before / 2, rel=1e-12)
+    doubled = totals(steady(huge, batch_size=2 * 10**6), free)[0]
+    assert doubled == pytest.approx(2 * before, rel=1e-5)
+
+
+def test_where_launches_dominate_time_grows_with_layers_and_not_with_width(spec):
+    """A tiny micro-step on a fast device: four times the MLP changes nearly nothing, twice the layers nearly double."""
+    tiny = replace(spec, layout=Layout(), accelerator=accelerator("h100-sxm5-80gb"))
+    tiny = steady(tiny, batch_size=1, seq_len=8, grad_accumulation=1000)
+    once = totals(tiny)[0]
+    assert totals(grown(tiny, "ffn_size", 4))[0] == pytest.approx(once, rel=0.01)
+    assert 1.8 * once < totals(grown(tiny, "layers", 2))[0] < 2 * once
+
+
+def test_a_hidden_link_costs_nothing_and_a_slow_one_its_bytes(spec):
+    """Where kernels take long the wire is hidden behind them; where the link is slow the step is its bytes over it."""
+    table = physical_columns([steady(spec, batch_size=4096, grad_accumulation=1)])
+    columns = {name: table.numbers(name) for name in COLUMNS}
+    quiet = START | {"collective_s": 0.0, "setup_epoch_s": 0.0}
+    hidden = terms(quiet, columns)
+    assert hidden.terms_s["communication"][0] < 1e-3 * hidden.duration_s[0]
+    slow = terms(quiet, columns | {"link_bytes_per_s": np.array([1e6])})
+    sent = columns["shard_bytes"] + 6 * columns["weights"] * START["unshard_factor"]
+    assert slow.duration_s[0] == pytest.approx(1000 * sent[0] / (START["link_fraction"] * 1e6), rel=1e-2)
+
+
+def test_mean_power_stays_below_what_all_parts_together_could_draw(spec):
+    """A device computing all the time draws its active and its compute share, the host its own power."""
+    huge = steady(replace(spec, layout=Layout(), architecture=preset("llama-2-7b")), batch_size=64)
+    duration_s, energy_j = totals(huge, START | {"matrix_fraction": 1e-3})
+    limit_w = START["active_fraction"] + START["compute_fraction"]
+    assert energy_j / duration_s == pytest.approx(250 * limit_w + START["host_power_w"], rel=0.01)
+
+
+def test_parameters_are_positive_within_their_bounds_and_said_in_words():
+    """Every prior's median is one that is allowed, every scope has a spread, every name is there once."""
+    assert len({parameter.name for parameter in PARAMETERS}) == len(PARAMETERS) == 20
+    for parameter in PARAMETERS:
+        assert 0 < parameter.start < parameter.upper
+        assert parameter.scope in SPREAD_BY_SCOPE
+        assert parameter.meaning
+    fractions = [parameter for parameter in PARAMETERS if parameter.name.endswith("_fraction")]
+    assert all(parameter.upper == 1 for parameter in fractions)
+
+
+def test_every_parameter_and_every_column_matters(spec):
+    """None of them is carried along without use: a change of any changes time or energy of some run."""
+    specs = [
+        spec,
+        replace(spec, layout=Layout.of("ddp", num_devices=4)),
+        replace(spec, layout=Layout.of("tp", num_devices=4)),
+    ]
+    before = evaluate(specs)
+    for parameter in PARAMETERS:
+        after = evaluate(specs, START | {parameter.name: 0.9 * parameter.start})
+        assert np.any(after.duration_s != before.duration_s) or np.any(after.energy_j != before.energy_j)
+    table = physical_columns(specs)
+    columns = {name: table.numbers(name) for name in COLUMNS}
+    for name in COLUMNS:
+        after = terms(START, columns | {name: 0.9 * columns[name]})
+        assert np.any(after.energy_j != before.energy_j), name
+
+
+# Fitting
+
+
+@pytest.fixture(scope="module")
+def fitted(step_specs, measured):
+    """The law fitted to 300 simulated runs on two hosts, with 3 % noise."""
+    return StepLaw().fit(measured(step_specs(num_configurations=60, seed=3), noise=0.03, seed=3))
+
+
+def test_predictions_of_runs_not_seen_are_recovered(fitted, step_specs, true_step):
+    """New runs of the same hosts: the typical error is a third of the noise of a single measurement."""
+    specs = step_specs(num_configurations=30, seed=4)
+    estimate = StepLaw().estimate(fitted, physical_columns(specs))
+    true = true_step(specs)
+    for found, expected in ((estimate.energy_j, true.energy_j), (estimate.duration_s, true.duration_s)):
+        error = np.abs(np.log(found / expected))
+        assert np.median(error) < 0.01
+        assert np.max(error) < 0.1
+
+
+@pytest.mark.parametrize(
+    ("name", "within"),
+    [("matrix_fraction", 0.2), ("launch_kernel_s", 0.05), ("active_fraction", 0.1), ("tensor_collective_s", 0.15)],
+)
+def test_parameters_that_runs_tell_are_recovered(fitted, true_parameters, name, within):
+    """Those that decide the time and energy of these runs come back, for each host."""
+    for machine, found in fitted.machines.items():
+        assert found.parameters[name] == pytest.approx(true_parameters(machine)[name], rel=within), machine
+
+
+def test_exact_measurements_are_fitted_exactly(step_specs, measured):
+    """Without noise what is left is what the priors pull: below 1 % for nearly all runs."""
+    table = measured(step_specs(num_configurations=40, seed=5), noise=0.0, seed=5)
+    estimate = StepLaw().estimate(StepLaw().fit(table), table)
+    error = np.abs(np.log(estimate.energy_j / table["energy_j"]))
+    assert np.quantile(error, 0.9) < 0.01
+
+
+def test_one_target_is_enough(step_specs, measured):
+    """Time alone, or energy alone, can be fitted; the residuals are of what there was."""
+    table = measured(step_specs(num_configurations=4, seed=6), noise=0.03, seed=6)
+    timed = StepLaw().fit(table.without("energy_j"))
+    assert (len(timed.residuals.duration), len(timed.residuals.energy)) == (20, 0)
+    weighed = StepLaw().fit(table.without("duration_s"))
+    assert (len(weighed.residuals.duration), len(weighed.residuals.energy)) == (0, 20)
+    with pytest.raises(DataError, match="nothing to fit the step law to; given no column energy_j or duration_s"):
+        StepLaw().fit(table.without("energy_j", "duration_s"))
+
+
+def test_one_run_moves_the_priors_and_leaves_no_more_than_it_tells(step_specs, measured):
+    """A single run can be fitted: its own prediction is near what was measured."""
+    table = measured(step_specs(num_configurations=2, seed=7), noise=0.0, seed=7).take([0])
+    calibration = StepLaw().fit(table)
+    estimate = StepLaw().estimate(calibration, table)
+    assert estimate.energy_j[0] == pytest.approx(table["energy_j"][0], rel=0.05)
+    assert calibration.residuals.energy != (0.0,)
+
+
+def test_a_machine_without_runs_has_the_common_parameters(fitted, spec):
+    """An H100 is predicted from what the hosts have in common, and every run is covered."""
+    unseen = physical_columns([replace(spec, accelerator=accelerator("h100-sxm5-80gb"))])
+    common = terms(fitted.parameters, {name: unseen.numbers(name) for name in COLUMNS})
+    estimate = StepLaw().estimate(fitted, unseen)
+    assert estimate.energy_j[0] == pytest.approx(common.energy_j[0], rel=1e-12)
+    assert StepLaw().covers(fitted, unseen).tolist() == [True]
+
+
+def test_a_prior_is_kept_where_new_runs_say_nothing(fitted, step_specs, measured):
+    """Hosts of the prior stay, its residuals of machines left out too, and few runs of a new host move it little."""
+    specs = step_specs(num_configurations=2, seed=8, machines=("v100-sxm2-32gb",))
+    law = StepLaw(prior=fitted)
+    calibration = law.fit(measured(specs, noise=0.03, seed=8).take([0, 1, 2, 3]))
+    assert set(calibration.machines) == {"a100-sxm4-40gb", "rtx-2080-ti", "v100-sxm2-32gb"}
+    assert calibration.machines["rtx-2080-ti"] == fitted.machines["rtx-2080-ti"]
+    assert calibration.cold == fitted.cold
+    assert calibration.outside == fitted.outside
+    for name in DOMAIN_COLUMNS:
+        assert calibration.domain[name][0] <= fitted.domain[name][0]
+        assert calibration.domain[name][1] >= fitted.domain[name][1]
+
+
+def test_four_runs_and_a_prior_tell_a_new_host(fitted, step_specs, measured, true_step):
+    """A host three times as slow to launch: four of its runs more than halve the error of the cold prediction."""
+    specs = step_specs(num_configurations=20, seed=9, machines=("v100-sxm2-32gb",))
+    true = true_step(specs, launch_kernel_s=2.5e-4, launch_step_s=8e-3, host_power_w=90.0)
+    noisy = np.exp(0.03 * np.random.default_rng(9).standard_normal((2, len(specs))))
+    table = measured(specs, noise=0.0, seed=9).with_columns(
+        energy_j=true.energy_j * noisy[0], duration_s=true.duration_s * noisy[1]
+    )
+    seen = [0, 21, 42, 63]
+    warm = StepLaw(prior=fitted).estimate(StepLaw(prior=fitted).fit(table.take(seen)), table)
+    cold = StepLaw().estimate(fitted, table)
+
+    def error(estimate):
+        return np.median(np.abs(np.log(estimate.energy_j / true.energy_j)))
+
+    assert error(warm) < 0.5 * error(cold)
+    assert error(warm) < 0.15
+
+
+def test_a_parameter_on_its_bound_is_a_warning(step_specs, measured, true_step):
+    """Runs faster than the peak rate allows press the share of the peak against 1, and the fit says so."""
+    specs = step_specs(num_configurations=8, seed=10, machines=("rtx-2080-ti",))
+    heavy = [replace(spec, recipe=replace(spec.recipe, batch_size=512)) for spec in specs]
+    fast = true_step(heavy, matrix_fraction=3.0, traffic_factor=0.1, launch_kernel_s=1e-7, launch_step_s=1e-5)
+    table = measured(heavy, noise=0.0, seed=10).with_columns(energy_j=fast.energy_j, duration_s=fast.duration_s)
+    warnings = StepLaw().fit(table).warnings
+    assert any("matrix_fraction of rtx-2080-ti leans on its bound 1" in warning for warning in warnings)
+
+
+def test_energies_of_different_boundaries_are_not_fitted_together(step_specs, measured):
+    """Joules of nodes and of devices are different quantities."""
+    table = measured(step_specs(num_configurations=2, seed=11), noise=0.0, seed=11)
+    mixed = np.where(np.arange(len(table)) < 3, "node", "accelerators")
+    with pytest.raises(DataError, match="different boundaries cannot be fitted together; given accelerators, node"):
+        StepLaw().fit(table.with_columns(boundary=mixed))
+    assert StepLaw().fit(table.without("boundary")).boundary == ""
+
+
+def test_a_wrong_number_is_named_by_its_row_in_the_table(step_specs, measured):
+    """Rows are counted in the reader's table, not within a machine."""
+    table = measured(step_specs(num_configurations=4, seed=12), noise=0.0, seed=12)
+    duration_s = table["duration_s"].copy()
+    duration_s[13] = 0.0
+    with pytest.raises(DataError, match="duration_s must be above zero; given 0 in row 13"):
+        StepLaw().fit(table.with_columns(duration_s=duration_s))
+
+
+def test_a_calibration_that_lacks_a_parameter_is_refused_by_name(spec):
+    """A file of another version of the law does not predict with a guess."""
+    parameters = {name: value for name, value in START.items() if name != "talk_fraction"}
+    old = Calibration(law="step", parameters=parameters | {"talk_share": 0.1})
+    with pytest.raises(UnknownNameError, match=r"parameter of the step law's calibration; given 'talk_fraction'"):
+        StepLaw().estimate(old, physical_columns([spec]))
+
+
+def test_a_missing_column_is_refused_by_name(spec):
+    """The law names the column that it cannot do without."""
+    with pytest.raises(DataError, match="a column is missing; given head_traffic_bytes"):
+        StepLaw().estimate(bundled(), physical_columns([spec]).without("head_traffic_bytes"))
+
+
+def test_an_empty_table_is_an_empty_estimate():
+    """No runs take no time; the shapes are right."""
+    columns = {name: np.zeros(0) for name in COLUMNS}
+    estimate = StepLaw().estimate(bundled(), Table({**columns, "machine": np.zeros(0, dtype=np.str_)}))
+    assert estimate.energy_j.shape == (0,)

@@ -1,0 +1,157 @@
+"""What devices say to each other: worked volumes of rings, counts per plan, limits."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wattlaw.parallel.collectives import (
+    BUCKET_BYTES,
+    Communication,
+    all_reduces_per_layer,
+    communication,
+    ring_bytes,
+)
+from wattlaw.parallel.layout import Layout
+from wattlaw.workload import Recipe, preset
+
+#: Trainable numbers of bert-base-uncased: vocabulary, 512 positions, 2 segments; per layer 12 d^2 + 13 d; pooler.
+BERT_BASE = (30522 + 512 + 2) * 768 + 2 * 768 + 12 * (12 * 768**2 + 13 * 768) + 768**2 + 768
+BERT = preset("bert-base-uncased", head="classification")
+
+
+LAYOUTS = [
+    Layout.of("single"),
+    Layout.of("ddp", num_devices=3),
+    Layout.of("fsdp", num_devices=4),
+    Layout.of("fsdp-grad-op", num_devices=6),
+    Layout.of("tp", num_devices=2),
+    Layout.of("fsdp x tp", num_devices=8, tensor_parallel=2),
+]
+
+
+def said(layout, *, model=BERT, recipe=None, weights_bytes=8e8):
+    """Count the collectives of a model whose 16-bit weights have so many bytes."""
+    recipe = recipe or Recipe(batch_size=32, seq_len=128, precision="fp16", steps=1)
+    return communication(model, recipe, layout, weights_bytes=weights_bytes, gradients_bytes=weights_bytes)
+
+
+def test_ring_volume_by_hand():
+    """A gather of 100 bytes among 4 ranks sends 3 of its 4 quarters per rank."""
+    assert ring_bytes(100, 4) == 75
+    assert ring_bytes(np.array([100.0, 100.0]), np.array([1, 2])).tolist() == [0, 50]
+
+
+@given(message=st.floats(0, 1e15), num_ranks=st.integers(1, 4096))
+def test_a_ring_never_sends_the_whole_message(message, num_ranks):
+    """The volume of a rank grows with the ranks towards the message itself, from nothing for one rank."""
+    sent = ring_bytes(message, num_ranks)
+    assert 0 <= sent <= message
+    assert sent <= ring_bytes(message, num_ranks + 1) * (1 + 1e-12)
+    assert ring_bytes(message, 1) == 0
+
+
+def test_shard_bytes_of_bert_base_on_four_ranks():
+    """Two gathers and a scatter of 219 MB (109.5 million weights of 2 bytes), three quarters of each per rank."""
+    assert BERT_BASE == 109_482_240
+    found = said(Layout.of("fsdp", num_devices=4), weights_bytes=2 * BERT_BASE)
+    assert found.shard_bytes == 3 * 2 * BERT_BASE * 3 / 4 == 492_670_080
+    assert found.shard_collectives == 3 * (12 + 1)  # twelve blocks and the rest of the model, each its own unit
+    assert (found.gradient_bytes, found.gradient_collectives) == (0, 0)
+    assert (found.tensor_bytes, found.tensor_collectives) == (0, 0)
+
+
+def test_kept_weights_are_gathered_once():
+    """``fsdp-grad-op`` gathers for the forward pass only: two thirds of full sharding."""
+    full, kept = (said(Layout.of(name, num_devices=4)) for name in ("fsdp", "fsdp-grad-op"))
+    assert kept.shard_bytes == pytest.approx(full.shard_bytes * 2 / 3, rel=1e-15)
+    assert kept.shard_collectives == full.shard_collectives * 2 / 3
+
+
+def test_replicas_all_reduce_their_gradients():
+    """An all-reduce is a scatter and a gather, in buckets of 25 MiB; nothing else is sent."""
+    found = said(Layout.of("ddp", num_devices=4), weights_bytes=4 * BUCKET_BYTES)
+    assert found.gradient_bytes == 2 * 4 * BUCKET_BYTES * 3 / 4
+    assert found.gradient_collectives == 5
+    assert (found.shard_bytes, found.shard_collectives, found.tensor_bytes, found.tensor_collectives) == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "count"), [("bert-base-uncased", 6), ("llama-2-7b", 7), ("gpt2", 4), ("roberta-large", 6), ("qwen3-8b", 7)]
+)
+def test_all_reduces_per_layer(name, count):
+    """Two forward, and backward one per product that reads the undivided state: q, k, v (or one), up (and gate)."""
+    assert all_reduces_per_layer(preset(name).stacks[0]) == count
+
+
+def test_cross_attention_reduces_for_each_of_its_products():
+    """A decoder of T5: 6 of its own, one more forward, and backward for query, key and value."""
+    encoder, decoder = preset("t5-base").stacks
+    assert all_reduces_per_layer(encoder) == 6
+    assert all_reduces_per_layer(decoder) == 10
+
+
+@pytest.mark.parametrize(("precision", "element_bytes"), [("fp32", 4), ("tf32", 4), ("fp16", 2), ("bf16", 2)])
+def test_tensor_bytes_of_bert_base_by_hand(precision, element_bytes):
+    """Six all-reduces of B S d numbers in each of 12 blocks, 2 (t - 1) / t of each sent."""
+    recipe = Recipe(batch_size=32, seq_len=128, padded_len=40.0, precision=precision, steps=1)
+    found = said(Layout.of("tp", num_devices=4), recipe=recipe)
+    assert found.tensor_bytes == 12 * 6 * (2 * 3 / 4) * element_bytes * 32 * 40 * 768
+    assert found.tensor_collectives == 12 * 6
+    assert (found.shard_bytes, found.gradient_bytes, found.gradient_collectives) == (0, 0, 0)
+
+
+def test_an_encoder_decoder_reduces_each_side_at_its_length():
+    """T5-small on two devices: 6 all-reduces of 100 tokens; 8 of 10 tokens and, for keys and values, 2 of 100."""
+    recipe = Recipe(batch_size=1, seq_len=100, target_len=10, precision="fp16", steps=1)
+    found = said(Layout.of("tp", num_devices=2), model=preset("t5-small"), recipe=recipe)
+    assert found.tensor_bytes == 6 * 2 * 512 * (6 * 100 + 8 * 10 + 2 * 100)
+    assert found.tensor_collectives == 6 * (6 + 10)
+
+
+def test_a_product_says_what_its_axes_say():
+    """Under ``fsdp x tp`` shards go among the data-parallel ranks, activations among the tensor-parallel ones."""
+    both = said(Layout.of("fsdp x tp", num_devices=8, tensor_parallel=4))
+    assert both.shard_bytes == said(Layout.of("fsdp", num_devices=2)).shard_bytes
+    assert both.tensor_bytes == said(Layout.of("tp", num_devices=4)).tensor_bytes
+    replicas = said(Layout.of("ddp x tp", num_devices=8, tensor_parallel=4))
+    assert replicas.gradient_bytes == said(Layout.of("ddp", num_devices=2)).gradient_bytes
+    assert replicas.shard_bytes == 0
+
+
+@pytest.mark.parametrize("strategy", ["single", "ddp", "fsdp", "fsdp-grad-op", "tp"])
+def test_one_device_says_nothing(strategy):
+    """No bytes and no collectives under any strategy."""
+    found = said(Layout.of(strategy, num_devices=1))
+    assert {field.name: getattr(found, field.name) for field in fields(Communication)} == {
+        field.name: 0 for field in fields(Communication)
+    }
+
+
+@given(scale=st.integers(2, 50))
+def test_volumes_scale_with_what_is_sent(scale):
+    """Shards with the weights and not the batch, activations with the batch and not the weights."""
+    layout = Layout.of("fsdp x tp", num_devices=4, tensor_parallel=2)
+    recipe = Recipe(batch_size=2, seq_len=16, steps=1)
+    once = said(layout, recipe=recipe, weights_bytes=1e6)
+    heavier = said(layout, recipe=recipe, weights_bytes=scale * 1e6)
+    longer = said(layout, recipe=replace(recipe, batch_size=2 * scale), weights_bytes=1e6)
+    assert (heavier.shard_bytes, heavier.tensor_bytes) == (scale * once.shard_bytes, once.tensor_bytes)
+    assert (longer.shard_bytes, longer.tensor_bytes) == (once.shard_bytes, scale * once.tensor_bytes)
+
+
+def test_columns_of_layouts_are_layouts_one_by_one():
+    """Stages and degrees as columns give each run's own communication."""
+    column = Layout(
+        data_parallel=np.array([float(layout.data_parallel) for layout in LAYOUTS]),
+        tensor_parallel=np.array([float(layout.tensor_parallel) for layout in LAYOUTS]),
+        zero_stage=np.array([float(layout.zero_stage) for layout in LAYOUTS]),
+    )
+    together = said(column)
+    for field in fields(Communication):
+        alone = [getattr(said(layout), field.name) for layout in LAYOUTS]
+        assert np.broadcast_to(getattr(together, field.name), len(LAYOUTS)).tolist() == alone

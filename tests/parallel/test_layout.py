@@ -1,0 +1,130 @@
+"""Layouts by name and by degree: what they divide, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from wattlaw.errors import ConfigError, UnknownNameError
+from wattlaw.parallel.layout import STRATEGIES, Layout
+
+
+@pytest.mark.parametrize(
+    ("strategy", "num_devices", "tensor_parallel", "expected"),
+    [
+        ("single", 1, None, (1, 1, 0)),
+        ("ddp", 4, None, (4, 1, 0)),
+        ("fsdp", 4, None, (4, 1, 3)),
+        ("fsdp-grad-op", 4, None, (4, 1, 2)),
+        ("tp", 4, None, (1, 4, 0)),
+        ("tp", 4, 4, (1, 4, 0)),
+        ("ddp x tp", 8, 2, (4, 2, 0)),
+        ("fsdp x tp", 8, 4, (2, 4, 3)),
+        ("tp x fsdp", 8, 4, (2, 4, 3)),
+        ("fsdp*tp", 8, 4, (2, 4, 3)),
+        (" FSDP × TP ", 8, 4, (2, 4, 3)),
+        ("fsdp+tp", 8, 8, (1, 8, 3)),
+    ],
+)
+def test_degrees_of_a_named_strategy(strategy, num_devices, tensor_parallel, expected):
+    """Devices are divided over the axes of the strategy, whatever the case and the sign between its parts."""
+    layout = Layout.of(strategy, num_devices=num_devices, tensor_parallel=tensor_parallel)
+    assert (layout.data_parallel, layout.tensor_parallel, layout.zero_stage) == expected
+    assert layout.num_devices == num_devices
+
+
+@given(
+    strategy=st.sampled_from(["ddp", "fsdp", "fsdp-grad-op", "tp", "ddp x tp", "fsdp x tp", "fsdp-grad-op x tp"]),
+    data=st.integers(2, 64),
+    tensor=st.integers(2, 8),
+    num_nodes=st.integers(1, 4),
+)
+def test_a_layout_keeps_the_name_that_it_was_made_of(strategy, data, tensor, num_nodes):
+    """The name and the devices of a layout make the same layout again."""
+    product = " x " in strategy
+    num_devices = num_nodes * (data * tensor if product else data)
+    layout = Layout.of(
+        strategy, num_devices=num_devices, tensor_parallel=tensor if product else None, num_nodes=num_nodes
+    )
+    assert layout.strategy == strategy
+    assert layout.devices_per_node * num_nodes == num_devices == layout.data_parallel * layout.tensor_parallel
+
+
+@pytest.mark.parametrize("strategy", ["single", "ddp", "tp"])
+def test_one_device_divides_nothing(strategy):
+    """Replicas or parts on one device are the single layout."""
+    assert Layout.of(strategy, num_devices=1) == Layout() == Layout.of("single")
+    assert Layout.of(strategy, num_devices=1).strategy == "single"
+
+
+def test_degrees_may_be_columns():
+    """Numbers of devices are products entry by entry, and one wrong entry is refused."""
+    layout = Layout(data_parallel=np.array([1.0, 2.0, 4.0]), tensor_parallel=2.0)
+    assert layout.num_devices.tolist() == [2, 4, 8]
+    with pytest.raises(ConfigError, match="data_parallel must be a whole number"):
+        Layout(data_parallel=np.array([1.0, 0.0]))
+    with pytest.raises(ConfigError, match="do not divide over the nodes"):
+        Layout(data_parallel=np.array([4.0, 3.0]), num_nodes=2)
+
+
+@pytest.mark.parametrize("field", ["data_parallel", "tensor_parallel", "num_nodes"])
+@pytest.mark.parametrize("value", [0, -1, 1.5, math.nan, math.inf])
+def test_degrees_are_whole_numbers_from_one(field, value):
+    """Nothing is divided over no device, half of one, or a number that is none."""
+    with pytest.raises(ConfigError, match=f"{field} must be a whole number of at least 1"):
+        Layout(**{field: value})
+
+
+@pytest.mark.parametrize("stage", [1, 4, -1, 2.5])
+def test_sharding_stages_are_those_of_fsdp(stage):
+    """Stage 1 (optimizer states only) is nothing that FSDP offers."""
+    with pytest.raises(ConfigError, match=r"unknown zero_stage.*allowed 0, 2, 3"):
+        Layout(zero_stage=stage)
+
+
+@pytest.mark.parametrize("num_devices", [0, -4, 2.5, math.nan])
+@pytest.mark.parametrize("strategy", ["single", "ddp", "fsdp", "tp"])
+def test_devices_are_whole_numbers_from_one(strategy, num_devices):
+    """Two and a half devices are not rounded to two."""
+    with pytest.raises(ConfigError, match="num_devices must be a whole number of at least 1"):
+        Layout.of(strategy, num_devices=num_devices)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "message"),
+    [
+        ("single", {"num_devices": 2}, r"single runs on one device; given 2 devices; allowed 1; try strategies ddp"),
+        ("ddp", {"num_devices": 4, "tensor_parallel": 2}, r"strategy has no tp; given ddp; try 'ddp x tp'"),
+        ("tp", {"num_devices": 4, "tensor_parallel": 2}, r"tp uses every device; given tensor_parallel 2; allowed 4"),
+        ("ddp x tp", {"num_devices": 4}, r"needs tensor_parallel; given none; allowed a divisor of 4"),
+        ("ddp x tp", {"num_devices": 4, "tensor_parallel": 3}, r"do not divide by tensor_parallel; given 4 devices"),
+        ("ddp x tp", {"num_devices": 4, "tensor_parallel": 0}, r"do not divide by tensor_parallel"),
+        ("ddp x fsdp", {"num_devices": 4}, r"divides along different axes; given ddp x fsdp"),
+        ("tp x tp", {"num_devices": 4}, r"divides along different axes"),
+        ("single x tp", {"num_devices": 4, "tensor_parallel": 2}, r"divides along different axes; given single x tp"),
+        ("ddp", {"num_devices": 4, "num_nodes": 3}, r"do not divide over the nodes; given 4 devices on 3 nodes"),
+        ("ddp", {"num_devices": 1, "num_nodes": 2}, r"do not divide over the nodes"),
+    ],
+)
+def test_what_cannot_be_laid_out_is_refused(strategy, options, message):
+    """Each error tells what was given and what is allowed."""
+    with pytest.raises(ConfigError, match=message):
+        Layout.of(strategy, **options)
+
+
+@pytest.mark.parametrize("strategy", ["fdsp", "zero3", "fsdp x pt", "", "x", "pp"])
+def test_an_unknown_strategy_is_answered_with_known_ones(strategy):
+    """The known strategies are listed, the nearest first, and products are explained."""
+    with pytest.raises(UnknownNameError, match=r"unknown strategy.*try a product such as 'fsdp x tp'"):
+        Layout.of(strategy, num_devices=4)
+    with pytest.raises(UnknownNameError, match="given 'fdsp'; allowed fsdp"):
+        Layout.of("fdsp", num_devices=4)
+
+
+def test_every_strategy_can_be_asked_for():
+    """All names of the table make a layout on two devices, but for single."""
+    assert {Layout.of(name, num_devices=1 + (name != "single")).strategy for name in STRATEGIES} == set(STRATEGIES)
