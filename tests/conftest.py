@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import signal
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import strategies as st
 
 from wattlaw.hardware import accelerator, node_type
+from wattlaw.law.bundled import bundled
+from wattlaw.law.prediction import predict
 from wattlaw.parallel.layout import Layout
-from wattlaw.run import RunSpec
+from wattlaw.run import Energy, RunRecord, RunSpec
 from wattlaw.workload import Recipe, from_sizes
+
+# A shell that starts the suite in the background has it, and every process that it starts, ignore Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 SHARED_DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 
@@ -21,6 +30,44 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("the shared tables are not here")
     return SHARED_DATA
+
+
+@pytest.fixture(scope="session")
+def records():
+    """Forty runs on two machines under three strategies, with 3 % noise around what the shipped law predicts."""
+    divided = [Layout.of(strategy, num_devices=count) for strategy in ("fsdp", "tp") for count in (2, 4)]
+    layouts = [Layout.of("single"), *divided]
+    specs = [
+        RunSpec(
+            architecture=from_sizes(
+                "bert",
+                head="classification",
+                num_layers=layers,
+                hidden_size=width,
+                num_heads=4,
+                ffn_size=4 * width,
+                vocab_size=30522,
+            ),
+            recipe=Recipe(batch_size=8 * (1 + layers // 4), seq_len=64, precision="fp16", steps=500 + 7 * width),
+            layout=layouts[number % 5],
+            accelerator=accelerator(("a100-sxm4-40gb", "rtx-2080-ti")[number % 2]),
+        )
+        for number, (layers, width) in enumerate((n, w) for n in (2, 4, 6, 8, 12) for w in (128, 256, 384, 512) * 2)
+    ]
+    single = [replace(spec, layout=Layout.of("single")) for spec in specs]
+    noise = np.exp(np.random.default_rng(1).normal(0, 0.03, (len(specs), 2)))
+    return tuple(
+        RunRecord(
+            record_id=f"run {number}",
+            spec=spec,
+            duration_s=found.duration_s.mid * factors[0],
+            observed={"single_device_duration_s": alone.duration_s.mid},
+            energies=(Energy(energy_j=found.energy_j.mid * factors[1], boundary="node", method="integrated"),),
+        )
+        for number, (spec, found, alone, factors) in enumerate(
+            zip(specs, predict(specs, bundled()), predict(single, bundled()), noise, strict=True)
+        )
+    )
 
 
 @pytest.fixture(scope="session")
@@ -81,15 +128,23 @@ def _recipes(draw):
 
 @st.composite
 def _layouts(draw, num_nodes):
-    strategy = draw(st.sampled_from(["single", "ddp", "fsdp", "fsdp-grad-op", "tp", "ddp x tp", "fsdp x tp"]))
+    strategies = ["single", "ddp", "fsdp", "fsdp-grad-op", "tp", "ddp x tp", "fsdp x tp"]
+    strategy = draw(st.sampled_from([*strategies, "pp", "ddp x pp", "tp x pp", "fsdp x pp"]))
     if strategy == "single" and num_nodes > 1:
         strategy = "ddp"
     num_devices = 1 if strategy == "single" else num_nodes * draw(st.sampled_from([2, 4]))
     if strategy == "tp":
         num_devices = min(num_devices, 4)
-    return Layout.of(
+    layout = Layout.of(
         strategy,
         num_devices=num_devices,
-        tensor_parallel=2 if " x " in strategy else None,
+        tensor_parallel=2 if " x tp" in strategy else None,
+        pipeline_parallel=2 if " x pp" in strategy else None,
         num_nodes=num_nodes,
+    )
+    return replace(
+        layout,
+        pipeline_interleaving=draw(st.sampled_from([1, 3])) if layout.pipeline_parallel > 1 else 1,
+        sequence_parallel=draw(st.sampled_from([0, 1])),
+        vocabulary_parallel=draw(st.sampled_from([0, 1])),
     )

@@ -32,19 +32,26 @@ def spec():
 def test_figures_of_an_accelerator_are_those_of_its_data_sheet(spec):
     """A100: 312e12 flop/s in bf16 and 19.5e12 in fp32, 1,555 GB/s, 400 W, 300 GB/s of NVLink each way."""
     assert devices_of(spec) == Devices(
-        peak_flop_per_s=312e12, bandwidth_bytes_per_s=1555e9, power_limit_w=400, link_bytes_per_s=300e9
+        peak_flop_per_s=312e12,
+        bandwidth_bytes_per_s=1555e9,
+        power_limit_w=400,
+        link_bytes_per_s=300e9,
+        network_bytes_per_s=300e9,
     )
     assert devices_of(replace(spec, recipe=replace(spec.recipe, precision="fp32"))).peak_flop_per_s == 19.5e12
 
 
-def test_the_link_is_the_slowest_that_a_ring_passes(spec):
-    """The node's bus where it is slower than the device's link, and its network as soon as there are two nodes."""
+def test_the_link_is_the_slowest_within_a_node_and_the_network_that_between_nodes(spec):
+    """The node's bus where it is slower than the device's link, and its network beside it for two nodes."""
     several = replace(spec, layout=Layout.of("fsdp", num_devices=16, num_nodes=2))
     dgx, box = node_type("dgx-a100"), node_type("pcie-box")
     assert devices_of(replace(spec, node=dgx)).link_bytes_per_s == 300e9
     assert devices_of(replace(spec, node=box)).link_bytes_per_s == 31.5e9
-    assert devices_of(replace(several, node=dgx)).link_bytes_per_s == 25e9
-    assert devices_of(replace(several, node=box)).link_bytes_per_s == 1.5625e9
+    for one in (dgx, box):
+        alone, both = devices_of(replace(spec, node=one)), devices_of(replace(several, node=one))
+        assert alone.network_bytes_per_s == alone.link_bytes_per_s == both.link_bytes_per_s
+    assert devices_of(replace(several, node=dgx)).network_bytes_per_s == 25e9
+    assert devices_of(replace(several, node=box)).network_bytes_per_s == 1.5625e9
 
 
 def test_several_nodes_need_a_node_type(spec):

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wattlaw.features.physical import physical_columns
-from wattlaw.hardware import accelerator
+from wattlaw.hardware import accelerator, node_type
 from wattlaw.law.step import COLUMNS
 from wattlaw.parallel.layout import Layout
 from wattlaw.run import RunSpec
@@ -91,8 +91,8 @@ def test_checkpointing_computes_the_blocks_once_more(spec):
 def test_one_device_says_nothing(spec, strategy):
     """On one device no strategy sends a byte, and all are the same run."""
     found = row(on(spec, strategy, 1))
-    said = [name for name in found if name.startswith(("shard_", "gradient_", "tensor_"))]
-    assert len(said) == 6
+    said = [name for name in found if name.startswith(("shard_", "gradient_", "tensor_", "stage_"))]
+    assert len(said) == 13
     assert all(found[name] == 0 for name in said)
     assert found == row(spec)
 
@@ -144,6 +144,7 @@ def test_any_run_has_every_column_and_no_negative_number(data, run_specs):
         assert table.numbers(name)[0] >= 0, name
     for name in ("block_flop", "block_traffic_bytes", "block_kernels", "weights", "micro_steps", "optimizer_steps"):
         assert table.numbers(name)[0] > 0, name
+    assert table.numbers("pipeline_parallel")[0] >= 1
 
 
 @settings(max_examples=40, deadline=None)
@@ -165,8 +166,81 @@ def test_work_grows_with_layers_batch_and_steps(data, factor, run_specs):
         assert layers[name] == pytest.approx(factor * once[name], rel=1e-9), name
     steps = row(replace(spec, recipe=replace(recipe, steps=factor * 100)))
     changed = {name for name in once if steps[name] != once[name]}
-    assert {"micro_steps", "optimizer_steps"} <= changed <= {"micro_steps", "optimizer_steps", "evaluation_micro_steps"}
+    counts = {"micro_steps", "optimizer_steps"}
+    assert counts <= changed <= {*counts, "bubble_micro_steps", "evaluation_micro_steps"}
     assert steps["micro_steps"] == factor * once["micro_steps"]
+
+
+@pytest.fixture
+def gpt():
+    """GPT-2 with twelve blocks, four micro-batches to an optimizer step, on eight A100 of one node."""
+    return RunSpec(
+        architecture=preset("gpt2"),
+        recipe=Recipe(batch_size=2, seq_len=1024, precision="fp16", grad_accumulation=4, steps=10),
+        layout=Layout(),
+        accelerator=accelerator("a100-sxm4-80gb"),
+        node=node_type("dgx-a100"),
+    )
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_a_pipeline_deals_out_the_blocks(gpt, stages):
+    """Work, launches and weights of the blocks by the stages; the last stage has the whole head."""
+    alone, divided = row(gpt), row(on(gpt, "pp", stages))
+    for name in ("block_flop", "block_traffic_bytes", "block_kernels"):
+        assert divided[name] == pytest.approx(alone[name] / stages, rel=1e-12), name
+    for name in ("head_flop", "head_traffic_bytes", "head_kernels", "micro_steps", "optimizer_steps"):
+        assert divided[name] == alone[name], name
+    blocks = 12 * (12 * 768**2 + 13 * 768)
+    assert divided["weights"] == pytest.approx(alone["weights"] - blocks * (1 - 1 / stages), rel=1e-12)
+    assert divided["pipeline_parallel"] == stages
+
+
+@pytest.mark.parametrize(("stages", "runs", "bubble"), [(1, 1, 0), (2, 1, 1), (4, 1, 3), (4, 3, 1), (2, 6, 1 / 6)])
+def test_the_bubble_is_that_of_one_forward_one_backward(gpt, stages, runs, bubble):
+    """(p - 1) / v micro-steps per update, so (p - 1) / (v m) of m micro-batches: Narayanan et al. 2021, 2.2.2."""
+    layout = Layout(pipeline_parallel=stages, pipeline_interleaving=runs)
+    found = row(replace(gpt, layout=layout))
+    assert found["bubble_micro_steps"] == pytest.approx(10 * bubble, rel=1e-12)
+    assert found["bubble_micro_steps"] / found["micro_steps"] == pytest.approx(bubble / 4, rel=1e-12)
+
+
+def test_sequence_parallelism_divides_what_tensor_parallelism_repeats(gpt):
+    """Norms, residuals and dropout by the degree too: all traffic of the blocks; their weights stay whole."""
+    alone, tensor = row(gpt), row(on(gpt, "tp", 4))
+    sequence = row(replace(gpt, layout=Layout(tensor_parallel=4, sequence_parallel=1)))
+    assert sequence["block_traffic_bytes"] == pytest.approx(alone["block_traffic_bytes"] / 4, rel=1e-12)
+    assert sequence["block_traffic_bytes"] < tensor["block_traffic_bytes"]
+    unchanged = ("block_flop", "block_kernels", "weights", "head_flop", "head_traffic_bytes", "optimizer_traffic_bytes")
+    assert [sequence[name] for name in unchanged] == [tensor[name] for name in unchanged]
+
+
+def test_a_divided_vocabulary_divides_the_head_and_its_weights(gpt):
+    """50,257 rows of 768 numbers (and 1,024 positions) are held in parts, and so is the last projection."""
+    tensor = row(on(gpt, "tp", 4))
+    divided = row(replace(gpt, layout=Layout(tensor_parallel=4, vocabulary_parallel=1)))
+    assert divided["head_flop"] == tensor["head_flop"] / 4
+    assert tensor["weights"] - divided["weights"] == pytest.approx(3 / 4 * ((50257 + 1024) * 768 + 2 * 768), rel=1e-12)
+    assert divided["block_flop"] == tensor["block_flop"]
+
+
+def test_an_activation_written_out_moves_more_than_a_fused_one(gpt):
+    """gelu_new: 8 steps of 2 passes forward, 11 of 3 backward, instead of one of each; all of B S 4d fp16 numbers."""
+    model = gpt.architecture
+    (stack,) = model.stacks
+    assert stack.activation_kernels == 8
+    fused = replace(gpt, architecture=replace(model, stacks=(replace(stack, activation_kernels=1),)))
+    more = 2 * (8 - 1) + 3 * (11 - 1)
+    numbers = 2 * 1024 * 4 * 768
+    moved = row(gpt)["block_traffic_bytes"] - row(fused)["block_traffic_bytes"]
+    assert moved == 12 * more * 2 * numbers
+    assert row(gpt)["block_kernels"] - row(fused)["block_kernels"] == 12 * (7 + 10)
+
+
+def test_passes_alone_update_nothing(gpt):
+    """With the optimizer left out, no optimizer steps are made; the micro-steps are."""
+    found = row(replace(gpt, recipe=replace(gpt.recipe, optimizer="none")))
+    assert (found["optimizer_steps"], found["micro_steps"]) == (0, 40)
 
 
 def test_no_runs_are_a_table_of_no_rows():

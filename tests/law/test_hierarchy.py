@@ -151,7 +151,7 @@ def test_the_derivatives_are_those_of_finite_differences(step_specs, measured):
         for name in np.unique(table.text("machine"))
     ]
     problem = hierarchy._Problem(tuple(machines), known)  # noqa: SLF001
-    unknowns = np.tile(known.centre, 3) + 0.1 * np.random.default_rng(0).standard_normal(60)
+    unknowns = np.tile(known.centre, 3) + 0.1 * np.random.default_rng(0).standard_normal(3 * len(known.centre))
     expected = approx_fprime(unknowns, problem.residuals, 1e-7)
     found = problem.jacobian(unknowns)
     assert found.shape == expected.shape

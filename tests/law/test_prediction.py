@@ -187,10 +187,22 @@ def test_a_strategy_that_a_law_has_not_seen_is_refused_by_name(step_specs, measu
 
 def test_each_law_is_given_its_own_columns(spec):
     """Physics for the step law, proxies for the others."""
-    paper = Calibration(law="paper", parameters={})
+    paper = Calibration(law="paper", parameters={}, options={"compute": "eq2"})
     assert "block_flop" in columns_of([spec], bundled())
     assert "block_flop" not in columns_of([spec], paper)
     assert "compute_proxy" in columns_of([spec], paper)
+
+
+def test_compute_is_counted_as_in_the_fit(spec):
+    """A calibration names its definition of compute, predictions follow it, and without a name there is none."""
+    tables = {
+        definition: columns_of([spec], Calibration(law="power", parameters={}, options={"compute": definition}))
+        for definition in ("eq2", "artifact")
+    }
+    assert tables["eq2"]["compute_definition"][0] == "eq2"
+    assert tables["eq2"]["compute_proxy"][0] != tables["artifact"]["compute_proxy"][0]
+    with pytest.raises(DataError, match="does not say how its compute is counted; given nothing; allowed eq2"):
+        columns_of([spec], Calibration(law="power", parameters={}))
 
 
 def test_a_calibration_of_an_unknown_law_is_refused(spec):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from wattlaw.errors import DataError, UnknownNameError
 from wattlaw.features.physical import physical_columns
 from wattlaw.features.table import Table
-from wattlaw.hardware import accelerator
+from wattlaw.hardware import accelerator, node_type
 from wattlaw.law.bundled import bundled
 from wattlaw.law.calibration import Calibration
 from wattlaw.law.step import COLUMNS, DOMAIN_COLUMNS, PARAMETERS, SPREAD_BY_SCOPE, StepLaw, smooth_max, terms
@@ -72,28 +72,37 @@ def by_hand(p, c):
     memory_head = p["head_traffic_factor"] * c["head_traffic_bytes"] / c["bandwidth_bytes_per_s"]
     block, head = flop_block + memory_block, flop_head + memory_head
     sharded = 1 if c["shard_collectives"] > 0 else 0
-    sent = c["shard_bytes"] + c["tensor_bytes"] + sharded * 6 * c["weights"] * p["unshard_factor"]
     link = p["link_fraction"] * c["link_bytes_per_s"]
-    wire, gradient_wire = sent / link, c["gradient_bytes"] / link
+    port = p["network_fraction"] * c["network_bytes_per_s"]
+    unsharded = sharded * 6 * c["weights"] * p["unshard_factor"]
+    wire = max((c["shard_bytes"] + unsharded) / link, c["shard_port_bytes"] / port)
+    tensor_wire = max(c["tensor_bytes"] / link, c["tensor_port_bytes"] / port)
+    stage_wire = max(c["stage_bytes"] / link, c["stage_port_bytes"] / port)
+    gradient_wire = max(c["gradient_bytes"] / link, c["gradient_port_bytes"] / port)
     latency = p["collective_s"] * c["shard_collectives"]
     host = p["launch_step_s"] + p["launch_kernel_s"] * c["block_kernels"]
     host += p["tensor_collective_s"] * c["tensor_collectives"]
-    micro_step = cube(cube(block, wire) + latency, host) + head
-    reduced = cube(block, wire + gradient_wire) + latency + p["collective_s"] * c["gradient_collectives"]
-    wait = cube(reduced, host) - cube(cube(block, wire) + latency, host)
+    busy = block + tensor_wire
+    covered = cube(cube(busy, wire) + latency, host)
+    blocks = covered + p["tensor_hop_s"] * c["tensor_hops"] + stage_wire + p["stage_message_s"] * c["stage_messages"]
+    reduced = cube(busy, wire + gradient_wire) + latency + p["collective_s"] * c["gradient_collectives"]
+    wait = cube(reduced, host) - covered
     update_memory = c["optimizer_traffic_bytes"] / (0.8 * c["bandwidth_bytes_per_s"])
     update = cube(update_memory, p["update_step_s"] + p["update_tensor_s"] * c["weight_tensors"])
-    training = c["micro_steps"] * micro_step + c["optimizer_steps"] * (update + wait)
+    training = c["micro_steps"] * (blocks + head) + c["bubble_micro_steps"] * blocks
+    training += c["optimizer_steps"] * (update + wait)
     forward_passes = c["evaluation_micro_steps"] / 3
     evaluation = forward_passes * (block + head) + forward_passes / 8 * (host + latency)
     setup = p["setup_epoch_s"] * c["num_epochs"] * sharded
     duration = training + evaluation + setup
 
-    compute = c["micro_steps"] * (flop_block + flop_head)
-    memory = c["micro_steps"] * (memory_block + memory_head) + c["optimizer_steps"] * update_memory
-    talk = min(c["micro_steps"] * wire + c["optimizer_steps"] * gradient_wire, training)
-    busy = (compute + memory + talk) / training
-    raised = 1 / (1 + math.exp(min((p["clock_threshold"] - busy) / (0.1 * p["clock_threshold"]), 500)))
+    stages = c["pipeline_parallel"]
+    compute = c["micro_steps"] * (flop_block + flop_head / stages)
+    memory = c["micro_steps"] * (memory_block + memory_head / stages) + c["optimizer_steps"] * update_memory
+    said = c["micro_steps"] * (wire + tensor_wire + stage_wire) + c["optimizer_steps"] * gradient_wire
+    talk = min(said, training)
+    share = (compute + memory + talk) / training
+    raised = 1 / (1 + math.exp(min((p["clock_threshold"] - share) / (0.1 * p["clock_threshold"]), 500)))
     clock = p["low_clock_fraction"] + (1 - p["low_clock_fraction"]) * raised
     device_joules = p["active_fraction"] * (training + evaluation)
     device_joules += clock * (p["compute_fraction"] * compute + p["memory_fraction"] * memory)
@@ -214,7 +223,9 @@ def test_more_tokens_take_more_time_and_energy(data, factor, run_specs):
     assert after[1] > before[1]
 
 
-@pytest.mark.parametrize("column", ["peak_flop_per_s", "bandwidth_bytes_per_s", "link_bytes_per_s"])
+@pytest.mark.parametrize(
+    "column", ["peak_flop_per_s", "bandwidth_bytes_per_s", "link_bytes_per_s", "network_bytes_per_s"]
+)
 @settings(max_examples=30, deadline=None)
 @given(data=st.data(), factor=st.floats(1.01, 10))
 def test_faster_hardware_never_takes_longer_or_more_energy(column, data, factor, run_specs):
@@ -260,6 +271,137 @@ def test_a_hidden_link_costs_nothing_and_a_slow_one_its_bytes(spec):
     assert slow.duration_s[0] == pytest.approx(1000 * sent[0] / (START["link_fraction"] * 1e6), rel=1e-2)
 
 
+@pytest.fixture
+def gpt():
+    """GPT-2 on two nodes of eight A100, eight micro-batches to an optimizer step."""
+    return RunSpec(
+        architecture=preset("gpt2"),
+        recipe=Recipe(batch_size=4, seq_len=1024, precision="fp16", grad_accumulation=8, steps=100),
+        layout=Layout(data_parallel=2, tensor_parallel=4, pipeline_parallel=2, sequence_parallel=1, num_nodes=2),
+        accelerator=accelerator("a100-sxm4-80gb"),
+        node=node_type("dgx-a100"),
+    )
+
+
+#: Parameters of a machine that loses no time but by work: launches, latencies and updates are free.
+FREE = START | {name: 0.0 for name in START if name.endswith("_s")}
+
+
+@pytest.mark.parametrize(("stages", "runs"), [(2, 1), (3, 1), (4, 1), (4, 3), (2, 6)])
+def test_the_bubble_is_a_share_of_the_blocks(gpt, stages, runs):
+    """(p - 1) / (v m) of the ideal time of the blocks: Narayanan et al. 2021, section 2.2.2, here m = 8."""
+    found = evaluate([replace(gpt, layout=Layout(pipeline_parallel=stages, pipeline_interleaving=runs))], FREE)
+    columns = physical_columns([replace(gpt, layout=Layout(pipeline_parallel=stages, pipeline_interleaving=runs))])
+    head_s = columns.numbers("head_flop") / (FREE["head_matrix_fraction"] * 312e12)
+    head_s += (
+        FREE["head_traffic_factor"] * columns.numbers("head_traffic_bytes") / gpt.accelerator.bandwidth_bytes_per_s
+    )
+    ideal_s = found.duration_s - found.terms_s["pipeline"] - found.terms_s["update"] - 800 * head_s / stages
+    waited_s = found.terms_s["pipeline"] - 800 * head_s * (1 - 1 / stages)
+    assert waited_s[0] / ideal_s[0] == pytest.approx((stages - 1) / (runs * 8), rel=1e-9)
+
+
+def test_more_micro_batches_fill_the_pipeline(gpt):
+    """The bubble is paid once per update: with ever more micro-batches its share tends to nothing."""
+    piped = replace(gpt, layout=Layout(pipeline_parallel=4))
+    shares = []
+    for micro_batches in (1, 8, 64, 4096):
+        found = evaluate([replace(piped, recipe=replace(piped.recipe, grad_accumulation=micro_batches))], FREE)
+        alone = evaluate(
+            [replace(piped, recipe=replace(piped.recipe, grad_accumulation=1, steps=100 * micro_batches))], FREE
+        )
+        shares.append((found.duration_s / alone.duration_s)[0])
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] == 1
+    assert shares[-1] < 0.5
+
+
+def test_interleaving_trades_the_bubble_for_messages(gpt):
+    """Free messages: a shorter run. Messages of ten milliseconds: a longer one."""
+    plain, interleaved = (
+        replace(gpt, layout=Layout(pipeline_parallel=4, pipeline_interleaving=runs)) for runs in (1, 3)
+    )
+    assert totals(interleaved, FREE)[0] < totals(plain, FREE)[0]
+    slow = FREE | {"stage_message_s": 1e-2}
+    assert totals(interleaved, slow)[0] > totals(plain, slow)[0]
+
+
+def test_without_pipeline_nodes_and_tensor_parallelism_the_new_terms_vanish(spec):
+    """A network or hops of any kind change nothing on one node, and no second is waited for a pipeline."""
+    specs = [spec, replace(spec, layout=Layout.of("ddp", num_devices=4)), replace(spec, layout=Layout())]
+    before = evaluate(specs)
+    odd = START | {"network_fraction": 1e-6, "tensor_hop_s": 1e3, "stage_message_s": 1e3}
+    after = evaluate(specs, odd)
+    np.testing.assert_array_equal(after.duration_s, before.duration_s)
+    np.testing.assert_array_equal(after.energy_j, before.energy_j)
+    np.testing.assert_array_equal(before.terms_s["pipeline"], 0)
+    tensor = replace(spec, layout=Layout.of("tp", num_devices=4))
+    slow = {"network_fraction": 1e-6, "stage_message_s": 1e3}
+    assert totals(tensor, START | slow) == totals(tensor)
+
+
+def test_hops_and_messages_are_added_by_hand(gpt):
+    """Hops: per all-reduce 2 (t - 1) steps of the ring; messages: two per run of blocks; both are hidden by nothing."""
+    columns = physical_columns([gpt])
+    once = totals(gpt)[0]
+    micro_steps = 800 + 100  # of a stage, with the bubble of one stage per update
+    hops, messages = 6 * 4 * 2 * 3, 2
+    assert (columns.numbers("tensor_hops")[0], columns.numbers("stage_messages")[0]) == (hops, messages)
+    longer = totals(gpt, START | {"tensor_hop_s": START["tensor_hop_s"] + 1e-5})[0]
+    assert longer - once == pytest.approx(micro_steps * hops * 1e-5, rel=1e-9)
+    longer = totals(gpt, START | {"stage_message_s": START["stage_message_s"] + 1e-3})[0]
+    assert longer - once == pytest.approx(micro_steps * messages * 1e-3, rel=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("layout", "column"),
+    [
+        (Layout(data_parallel=16, zero_stage=3, num_nodes=2), "shard_port_bytes"),
+        (Layout(data_parallel=16, num_nodes=2), "gradient_port_bytes"),
+        (Layout(tensor_parallel=16, num_nodes=2), "tensor_port_bytes"),
+        (Layout(pipeline_parallel=2, num_nodes=2), "stage_port_bytes"),
+    ],
+)
+def test_a_slow_network_is_waited_for(gpt, layout, column):
+    """As the network slows the run never gets faster, and in the end takes the bytes of a port over its rate."""
+    table = physical_columns([replace(gpt, layout=layout)])
+    columns = {name: table.numbers(name) for name in COLUMNS}
+    rates = (1e12, 1e11, 1e10, 1e9, 1e7, 1e5)
+    found = [terms(FREE, columns | {"network_bytes_per_s": np.array([rate])}).duration_s[0] for rate in rates]
+    assert found == sorted(found)
+    often = 100 if column == "gradient_port_bytes" else 800 + columns["bubble_micro_steps"][0]
+    assert found[-1] == pytest.approx(often * columns[column][0] / (FREE["network_fraction"] * 1e5), rel=1e-3)
+
+
+def test_tensor_parallelism_is_not_hidden_by_kernels_and_sharding_is(gpt):
+    """The next kernel needs what was reduced: kernels and wire add up under tp; under fsdp the longer one counts."""
+    quiet = FREE | {"unshard_factor": 0.0}
+    for layout, name, added in (
+        (Layout(tensor_parallel=8), "tensor_bytes", 1.0),
+        (Layout(data_parallel=8, zero_stage=3), "shard_bytes", 2 ** (1 / 3) - 1),
+    ):
+        table = physical_columns([replace(gpt, layout=layout)])
+        columns = {column: table.numbers(column) for column in COLUMNS}
+        silent = terms(quiet, columns | {name: np.zeros(1)})
+        kernels_s = columns["block_flop"] / (quiet["matrix_fraction"] * 312e12)
+        kernels_s += quiet["traffic_factor"] * columns["block_traffic_bytes"] / columns["bandwidth_bytes_per_s"]
+        link = columns[name] / (kernels_s * quiet["link_fraction"])  # as long on the wire as the kernels take
+        talking = terms(quiet, columns | {"link_bytes_per_s": link})
+        assert (talking.duration_s - silent.duration_s)[0] == pytest.approx(800 * added * kernels_s[0], rel=1e-6)
+
+
+def test_only_one_stage_spends_the_energy_of_the_head(gpt):
+    """All stages wait for the last one's head; of their joules of computing it is a p-th of each."""
+    table = physical_columns([replace(gpt, layout=Layout(pipeline_parallel=4))])
+    columns = {name: table.numbers(name) for name in COLUMNS}
+    high = FREE | {"low_clock_fraction": 1.0}
+    with_head, without = terms(high, columns), terms(high, columns | {"head_flop": np.zeros(1)})
+    head_s = 800 * columns["head_flop"] / (high["head_matrix_fraction"] * columns["peak_flop_per_s"])
+    joules = with_head.terms_j["compute"] - without.terms_j["compute"]
+    assert joules[0] == pytest.approx((400 * high["compute_fraction"] * head_s)[0], rel=1e-9)
+    assert (with_head.duration_s - without.duration_s)[0] == pytest.approx(head_s[0], rel=1e-9)
+
+
 def test_mean_power_stays_below_what_all_parts_together_could_draw(spec):
     """A device computing all the time draws its active and its compute share, the host its own power."""
     huge = steady(replace(spec, layout=Layout(), architecture=preset("llama-2-7b")), batch_size=64)
@@ -270,7 +412,7 @@ def test_mean_power_stays_below_what_all_parts_together_could_draw(spec):
 
 def test_parameters_are_positive_within_their_bounds_and_said_in_words():
     """Every prior's median is one that is allowed, every scope has a spread, every name is there once."""
-    assert len({parameter.name for parameter in PARAMETERS}) == len(PARAMETERS) == 20
+    assert len({parameter.name for parameter in PARAMETERS}) == len(PARAMETERS) == 23
     for parameter in PARAMETERS:
         assert 0 < parameter.start < parameter.upper
         assert parameter.scope in SPREAD_BY_SCOPE
@@ -285,6 +427,12 @@ def test_every_parameter_and_every_column_matters(spec):
         spec,
         replace(spec, layout=Layout.of("ddp", num_devices=4)),
         replace(spec, layout=Layout.of("tp", num_devices=4)),
+        replace(spec, layout=Layout.of("pp", num_devices=4)),
+        # Two nodes of two devices each: every axis in turn is the one that leaves the node.
+        *(
+            replace(spec, layout=Layout.of(strategy, num_devices=4, num_nodes=2), node=node_type("pcie-box"))
+            for strategy in ("fsdp", "ddp", "tp", "pp")
+        ),
     ]
     before = evaluate(specs)
     for parameter in PARAMETERS:

@@ -14,6 +14,9 @@ from wattlaw.parallel.collectives import (
     Communication,
     all_reduces_per_layer,
     communication,
+    forward_all_reduces_per_layer,
+    gathers_per_layer,
+    port_bytes,
     ring_bytes,
 )
 from wattlaw.parallel.layout import Layout
@@ -31,6 +34,10 @@ LAYOUTS = [
     Layout.of("fsdp-grad-op", num_devices=6),
     Layout.of("tp", num_devices=2),
     Layout.of("fsdp x tp", num_devices=8, tensor_parallel=2),
+    Layout.of("pp", num_devices=4),
+    Layout(data_parallel=2, tensor_parallel=2, pipeline_parallel=4, pipeline_interleaving=3, num_nodes=2),
+    Layout(tensor_parallel=8, sequence_parallel=1, vocabulary_parallel=1, num_nodes=4),
+    Layout(data_parallel=32, zero_stage=3, num_nodes=4),
 ]
 
 
@@ -132,6 +139,91 @@ def test_one_device_says_nothing(strategy):
     }
 
 
+def test_full_recomputation_reduces_the_forward_pass_again():
+    """Two all-reduces of a block's six are of its forward pass: eight with full recomputation, six with selective."""
+    recipe = Recipe(batch_size=32, seq_len=128, precision="fp16", steps=1)
+    layout = Layout.of("tp", num_devices=4)
+    none, selective, full = (
+        said(layout, recipe=replace(recipe, checkpointing=how)) for how in ("none", "selective", "full")
+    )
+    assert forward_all_reduces_per_layer(BERT.stacks[0]) == 2
+    assert selective == none
+    assert full.tensor_collectives == 12 * 8
+    assert full.tensor_bytes == pytest.approx(none.tensor_bytes * 8 / 6, rel=1e-12)
+
+
+def test_sequence_parallelism_gathers_twice_more_per_block():
+    """Korthikanti et al. 2022, 4.2.2: on top of four all-reduces (8 halves), 2 gathers of B S d in GPT's block."""
+    gpt = preset("gpt2")
+    recipe = Recipe(batch_size=2, seq_len=1024, precision="fp16", steps=1)
+    tensor, sequence = (
+        said(Layout(tensor_parallel=4, sequence_parallel=flag), model=gpt, recipe=recipe) for flag in (0, 1)
+    )
+    assert gathers_per_layer(gpt.stacks[0]) == 2
+    state_bytes = 2 * 2 * 1024 * 768
+    assert tensor.tensor_bytes == 12 * 8 * state_bytes * 3 / 4
+    assert sequence.tensor_bytes == 12 * (8 + 2) * state_bytes * 3 / 4
+    assert sequence.tensor_collectives == tensor.tensor_collectives  # what the host issues is counted by all-reduce
+
+
+def test_a_divided_vocabulary_reduces_at_both_ends():
+    """The looked-up embeddings forward, the gradient of the last state backward: two all-reduces more of B S d."""
+    whole, divided = (said(Layout(tensor_parallel=4, vocabulary_parallel=flag)) for flag in (0, 1))
+    assert divided.tensor_bytes - whole.tensor_bytes == 2 * (2 * 3 / 4) * 2 * 32 * 128 * 768
+
+
+@pytest.mark.parametrize(("degree", "hops"), [(1, 0), (2, 2), (4, 6), (8, 14)])
+def test_an_all_reduce_goes_around_its_ring_twice(degree, hops):
+    """2 (t - 1) steps from rank to rank, for each of the 72 all-reduces of BERT-base."""
+    assert said(Layout(tensor_parallel=degree)).tensor_hops == 72 * hops
+
+
+@pytest.mark.parametrize(("stages", "runs", "tensor"), [(1, 1, 2), (2, 1, 1), (4, 1, 1), (4, 3, 1), (4, 1, 2)])
+def test_stages_pass_the_state_and_its_gradient(stages, runs, tensor):
+    """2 v messages of B S d numbers (2 bytes each) per micro-step, divided by t: Narayanan et al. 2021, 4.1."""
+    layout = Layout(pipeline_parallel=stages, pipeline_interleaving=runs, tensor_parallel=tensor)
+    found = said(layout)
+    piped = stages > 1
+    assert found.stage_bytes == piped * 2 * runs * 2 * 32 * 128 * 768 / tensor
+    assert found.stage_messages == piped * 2 * runs
+
+
+def test_a_stage_has_its_own_blocks_to_talk_about():
+    """Four stages of three blocks: a quarter of the all-reduces; shard units of three blocks and one for the rest."""
+    tensor, piped = (said(Layout(tensor_parallel=2, pipeline_parallel=stages)) for stages in (1, 4))
+    assert (piped.tensor_bytes, piped.tensor_collectives) == (tensor.tensor_bytes / 4, tensor.tensor_collectives / 4)
+    assert said(Layout(data_parallel=2, pipeline_parallel=4, zero_stage=3)).shard_collectives == 3 * (3 + 1)
+
+
+def test_port_bytes_by_hand():
+    """16 ranks in nodes of 8 lay 8 rings: each port carries an eighth; within a node nothing leaves."""
+    assert port_bytes(80.0, num_ranks=16, ranks_per_node=8) == 10
+    assert port_bytes(80.0, num_ranks=8, ranks_per_node=8) == 0
+    assert port_bytes(80.0, num_ranks=4, ranks_per_node=1) == 80
+    assert port_bytes(np.array([8.0, 8.0]), np.array([4, 4]), np.array([4, 2])).tolist() == [0, 4]
+
+
+@pytest.mark.parametrize(
+    ("layout", "shares"),
+    [
+        # Tensor first, then data, then pipeline: 8 tensor-parallel devices fill a node of eight.
+        (Layout(tensor_parallel=8, data_parallel=4, num_nodes=4), {"tensor": 0, "gradient": 1, "stage": 0}),
+        (Layout(tensor_parallel=2, data_parallel=16, num_nodes=4), {"tensor": 0, "gradient": 1 / 4, "stage": 0}),
+        (Layout(tensor_parallel=16, num_nodes=2), {"tensor": 1 / 8, "gradient": 0, "stage": 0}),
+        (Layout(data_parallel=8, pipeline_parallel=2, num_nodes=2), {"tensor": 0, "gradient": 0, "stage": 1}),
+        (Layout(data_parallel=16, zero_stage=3, num_nodes=2), {"shard": 1 / 8, "gradient": 0}),
+        (Layout(data_parallel=4, pipeline_parallel=2, tensor_parallel=2), {"tensor": 0, "gradient": 0, "stage": 0}),
+    ],
+)
+def test_what_leaves_a_node_goes_through_its_ports(layout, shares):
+    """Of the bytes of each axis, what one port of eight carries."""
+    found = said(layout)
+    for axis, share in shares.items():
+        sent, through = getattr(found, f"{axis}_bytes"), getattr(found, f"{axis}_port_bytes")
+        assert through == pytest.approx(share * sent, rel=1e-12), axis
+        assert sent > 0 or share == 0
+
+
 @given(scale=st.integers(2, 50))
 def test_volumes_scale_with_what_is_sent(scale):
     """Shards with the weights and not the batch, activations with the batch and not the weights."""
@@ -147,9 +239,7 @@ def test_volumes_scale_with_what_is_sent(scale):
 def test_columns_of_layouts_are_layouts_one_by_one():
     """Stages and degrees as columns give each run's own communication."""
     column = Layout(
-        data_parallel=np.array([float(layout.data_parallel) for layout in LAYOUTS]),
-        tensor_parallel=np.array([float(layout.tensor_parallel) for layout in LAYOUTS]),
-        zero_stage=np.array([float(layout.zero_stage) for layout in LAYOUTS]),
+        **{field.name: np.array([float(getattr(layout, field.name)) for layout in LAYOUTS]) for field in fields(Layout)}
     )
     together = said(column)
     for field in fields(Communication):

@@ -37,6 +37,66 @@ def test_degrees_of_a_named_strategy(strategy, num_devices, tensor_parallel, exp
     assert layout.num_devices == num_devices
 
 
+@pytest.mark.parametrize(
+    ("strategy", "degrees", "expected"),
+    [
+        ("pp", {"num_devices": 4}, (1, 1, 4, 0)),
+        ("pp", {"num_devices": 4, "pipeline_parallel": 4}, (1, 1, 4, 0)),
+        ("ddp x pp", {"num_devices": 8, "pipeline_parallel": 2}, (4, 1, 2, 0)),
+        ("pp x fsdp", {"num_devices": 8, "pipeline_parallel": 2}, (4, 1, 2, 3)),
+        ("tp x pp", {"num_devices": 8, "pipeline_parallel": 4}, (1, 2, 4, 0)),
+        ("tp x pp", {"num_devices": 8, "tensor_parallel": 8}, (1, 8, 1, 0)),
+        ("tp x pp", {"num_devices": 8, "tensor_parallel": 2, "pipeline_parallel": 4}, (1, 2, 4, 0)),
+        ("fsdp x tp x pp", {"num_devices": 64, "tensor_parallel": 8, "pipeline_parallel": 4}, (2, 8, 4, 3)),
+        ("ddp x tp x pp", {"num_devices": 8, "tensor_parallel": 2, "pipeline_parallel": 4}, (1, 2, 4, 0)),
+    ],
+)
+def test_degrees_of_a_pipeline(strategy, degrees, expected):
+    """What is not given is the rest: data-parallel where the product has such an axis, else the axis left open."""
+    layout = Layout.of(strategy, **degrees)
+    found = (layout.data_parallel, layout.tensor_parallel, layout.pipeline_parallel, layout.zero_stage)
+    assert found == expected
+    assert layout.num_devices == degrees["num_devices"]
+
+
+@given(
+    data=st.integers(1, 8),
+    tensor=st.integers(1, 8),
+    stages=st.integers(1, 8),
+    zero_stage=st.sampled_from([0, 2, 3]),
+)
+def test_a_layout_of_degrees_is_the_layout_of_its_name(data, tensor, stages, zero_stage):
+    """Name, devices and degrees make the same layout again, whatever its axes are."""
+    layout = Layout(data_parallel=data, tensor_parallel=tensor, pipeline_parallel=stages, zero_stage=zero_stage)
+    degrees = {"tensor_parallel": tensor, "pipeline_parallel": stages}
+    assert Layout.of(layout.strategy, num_devices=data * tensor * stages, **degrees) == layout
+
+
+def test_devices_stand_in_nodes_along_the_tensor_axis_first():
+    """64 devices on 8 nodes: tensor-parallel groups fill a node before replicas do, and these before stages."""
+    layout = Layout(tensor_parallel=4, data_parallel=4, pipeline_parallel=4, num_nodes=8)
+    assert (layout.tensor_ranks_per_node, layout.data_ranks_per_node, layout.stages_per_node) == (4, 2, 1)
+    alone = Layout(tensor_parallel=4, data_parallel=4, pipeline_parallel=4)
+    assert (alone.tensor_ranks_per_node, alone.data_ranks_per_node, alone.stages_per_node) == (4, 4, 4)
+    wide = Layout(tensor_parallel=16, pipeline_parallel=2, num_nodes=4)
+    assert (wide.tensor_ranks_per_node, wide.data_ranks_per_node, wide.stages_per_node) == (8, 1, 1)
+
+
+@pytest.mark.parametrize("field", ["sequence_parallel", "vocabulary_parallel"])
+@pytest.mark.parametrize("value", [2, -1, 0.5, math.nan])
+def test_flags_are_zero_or_one(field, value):
+    """Sequences are divided or they are not."""
+    with pytest.raises(ConfigError, match=rf"{field} must be 0 or 1; given {value}; allowed 0, 1"):
+        Layout(**{field: value})
+
+
+def test_runs_of_blocks_need_a_pipeline():
+    """One stage that holds two runs of blocks holds one."""
+    with pytest.raises(ConfigError, match="pipeline_interleaving needs a pipeline; given 2; allowed 1"):
+        Layout(pipeline_interleaving=2)
+    assert Layout(pipeline_interleaving=2, pipeline_parallel=2).num_devices == 2
+
+
 @given(
     strategy=st.sampled_from(["ddp", "fsdp", "fsdp-grad-op", "tp", "ddp x tp", "fsdp x tp", "fsdp-grad-op x tp"]),
     data=st.integers(2, 64),
@@ -71,7 +131,9 @@ def test_degrees_may_be_columns():
         Layout(data_parallel=np.array([4.0, 3.0]), num_nodes=2)
 
 
-@pytest.mark.parametrize("field", ["data_parallel", "tensor_parallel", "num_nodes"])
+@pytest.mark.parametrize(
+    "field", ["data_parallel", "tensor_parallel", "pipeline_parallel", "pipeline_interleaving", "num_nodes"]
+)
 @pytest.mark.parametrize("value", [0, -1, 1.5, math.nan, math.inf])
 def test_degrees_are_whole_numbers_from_one(field, value):
     """Nothing is divided over no device, half of one, or a number that is none."""
@@ -105,6 +167,26 @@ def test_devices_are_whole_numbers_from_one(strategy, num_devices):
         ("ddp x tp", {"num_devices": 4, "tensor_parallel": 0}, r"do not divide by tensor_parallel"),
         ("ddp x fsdp", {"num_devices": 4}, r"divides along different axes; given ddp x fsdp"),
         ("tp x tp", {"num_devices": 4}, r"divides along different axes"),
+        (
+            "pp",
+            {"num_devices": 4, "pipeline_parallel": 2},
+            r"pp uses every device; given pipeline_parallel 2; allowed 4",
+        ),
+        ("tp", {"num_devices": 4, "pipeline_parallel": 2}, r"the strategy has no pp; given tp; try 'tp x pp'"),
+        ("tp x pp", {"num_devices": 4}, r"tp x pp needs tensor_parallel; given none; allowed a divisor of 4"),
+        ("ddp x tp x pp", {"num_devices": 8, "tensor_parallel": 2}, r"needs pipeline_parallel; given none"),
+        (
+            "tp x pp",
+            {"num_devices": 8, "tensor_parallel": 2, "pipeline_parallel": 2},
+            r"do not divide by tensor_parallel x pipeline_parallel; given 8 .*allowed degrees whose product is 8",
+        ),
+        (
+            "ddp x pp",
+            {"num_devices": 8, "pipeline_parallel": 3},
+            r"do not divide by pipeline_parallel; given 8 devices",
+        ),
+        ("ddp x pp", {"num_devices": 8, "pipeline_parallel": 0}, r"do not divide by pipeline_parallel"),
+        ("pp x pp", {"num_devices": 4}, r"divides along different axes"),
         ("single x tp", {"num_devices": 4, "tensor_parallel": 2}, r"divides along different axes; given single x tp"),
         ("ddp", {"num_devices": 4, "num_nodes": 3}, r"do not divide over the nodes; given 4 devices on 3 nodes"),
         ("ddp", {"num_devices": 1, "num_nodes": 2}, r"do not divide over the nodes"),
@@ -116,7 +198,7 @@ def test_what_cannot_be_laid_out_is_refused(strategy, options, message):
         Layout.of(strategy, **options)
 
 
-@pytest.mark.parametrize("strategy", ["fdsp", "zero3", "fsdp x pt", "", "x", "pp"])
+@pytest.mark.parametrize("strategy", ["fdsp", "zero3", "fsdp x pt", "", "x", "pppp"])
 def test_an_unknown_strategy_is_answered_with_known_ones(strategy):
     """The known strategies are listed, the nearest first, and products are explained."""
     with pytest.raises(UnknownNameError, match=r"unknown strategy.*try a product such as 'fsdp x tp'"):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from wattlaw.errors import ConfigError, FileError, UnknownNameError, WattlawError
 from wattlaw.parallel.layout import Layout
 from wattlaw.run import RunSpec, check_runnable, read_spec, spec_from_mapping, spec_to_mapping, write_spec
+from wattlaw.run.spec import check_fits
 from wattlaw.run.spec_file import read_tables
 from wattlaw.workload import FAMILIES, Recipe, from_sizes, preset, presets
 
@@ -72,9 +73,14 @@ def specs(draw):
     )
     tensor = draw(st.sampled_from([1, 2, 4]))
     nodes = draw(st.sampled_from([1, 2]))
+    stages = draw(st.sampled_from([1, 2, 3]))
     layout = Layout(
         data_parallel=nodes * draw(st.integers(1, 8)),
         tensor_parallel=tensor,
+        pipeline_parallel=stages,
+        pipeline_interleaving=draw(st.sampled_from([1, 2])) if stages > 1 else 1,
+        sequence_parallel=draw(st.sampled_from([0, 1])),
+        vocabulary_parallel=draw(st.sampled_from([0, 1])),
         zero_stage=draw(st.sampled_from([0, 2, 3])),
         num_nodes=nodes,
     )
@@ -207,6 +213,55 @@ def test_a_run_that_was_made_is_not_checked_against_rules(tables):
         check_runnable(spec)
 
 
+@pytest.mark.parametrize(
+    ("layout", "says"),
+    [
+        ({"strategy": "pp", "num_devices": 5}, "num_layers 12, pipeline_parallel 5; allowed .* a divisor of 12"),
+        (
+            {"strategy": "pp", "num_devices": 6, "pipeline_interleaving": 3},
+            "pipeline_parallel 6, pipeline_interleaving 3",
+        ),
+    ],
+)
+def test_layers_must_divide_over_the_stages(tables, layout, says):
+    """Twelve blocks are not dealt out to five stages, nor to eighteen runs of blocks on six."""
+    tables["layout"] = layout
+    with pytest.raises(
+        ConfigError, match=rf"\[layout\] pipeline_parallel: num_layers does not divide .*{says}"
+    ) as caught:
+        spec_from_mapping(tables)
+    assert "\n" not in str(caught.value)
+    tables["layout"] = {"strategy": "pp", "num_devices": 6, "pipeline_interleaving": 2}
+    assert spec_from_mapping(tables).layout == Layout(pipeline_parallel=6, pipeline_interleaving=2)
+
+
+def test_a_pipeline_by_name_and_by_degrees(tables):
+    """Strategy with degrees and flags, or degrees alone: the same layout."""
+    tables["layout"] = {
+        "strategy": "ddp x tp x pp", "num_devices": 16, "tensor_parallel": 2, "pipeline_parallel": 4,
+        "pipeline_interleaving": 3, "sequence_parallel": 1, "vocabulary_parallel": 1,
+    }  # fmt: skip
+    by_name = spec_from_mapping(tables).layout
+    tables["layout"] = {
+        "data_parallel": 2, "tensor_parallel": 2, "pipeline_parallel": 4,
+        "pipeline_interleaving": 3, "sequence_parallel": 1, "vocabulary_parallel": 1,
+    }  # fmt: skip
+    assert by_name == spec_from_mapping(tables).layout
+    assert by_name.strategy == "ddp x tp x pp"
+
+
+def test_a_pipeline_makes_a_model_fit_that_one_device_does_not_hold(tables):
+    """Llama-2-7B's 16 bytes per weight do not fit 80 GB; an eighth of its blocks and one end do."""
+    tables["model"] = {"preset": "llama-2-7b"}
+    tables["hardware"] = {"gpu": "a100-sxm4-80gb"}
+    tables["recipe"] = {"batch_size": 1, "seq_len": 512, "steps": 1, "grad_accumulation": 8}
+    tables["layout"] = {}
+    with pytest.raises(ConfigError, match="does not fit into a device's memory"):
+        check_fits(spec_from_mapping(tables))
+    tables["layout"] = {"strategy": "pp", "num_devices": 8}
+    check_fits(spec_from_mapping(tables))
+
+
 def test_devices_must_fit_the_node(tables):
     """A node of eight holds no sixteen; two of them do."""
     tables["hardware"] = {"gpu": "a100-sxm4-40gb", "node": "dgx-a100"}
@@ -286,7 +341,8 @@ _keys = st.sampled_from(
         ("model", "preset"), ("model", "head"), ("model", "num_labels"), ("model", "architecture"),
         ("model", "family"), ("hardware", "gpu"), ("hardware", "node"), ("hardware", "power_limit_w"),
         ("layout", "strategy"), ("layout", "num_devices"), ("layout", "tensor_parallel"), ("layout", "zero_stage"),
-        ("layout", "num_nodes"), ("layout", "data_parallel"),
+        ("layout", "num_nodes"), ("layout", "data_parallel"), ("layout", "pipeline_parallel"),
+        ("layout", "pipeline_interleaving"), ("layout", "sequence_parallel"),
     ]
 )  # fmt: skip
 _TABLES = {

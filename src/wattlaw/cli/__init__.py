@@ -26,6 +26,8 @@ VERBS = {
     "import": ("importing", "Turn public tables and other tools' logs into records."),
     "doctor": ("doctor", "What can be measured on this machine, and what to do about what is missing."),
     "measure": ("measure", "Run a sweep on this machine and record it."),
+    "probe": ("probe", "One minute that calibrates this machine."),
+    "run": ("run", "Meter a command of yours and add its record to a store."),
     "hardware": ("hardware", "Known accelerators and node types, each number with its source."),
 }
 
@@ -85,6 +87,7 @@ def main() -> NoReturn:
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _tell_warning
+            warnings.simplefilter("always", WattlawWarning)
             code = _run(sys.argv[1:])
             sys.stdout.flush()
     except (KeyboardInterrupt, click.exceptions.Abort):

@@ -23,7 +23,7 @@ def command() -> None:
     """Show known accelerators and node types, each number with its source."""
 
 
-@command.command("list")
+@command.command("list", epilog="Example: wattlaw hardware list --json")
 @as_json_option
 def list_all(as_json: bool) -> None:
     """List the accelerators and node types."""
@@ -36,7 +36,7 @@ def list_all(as_json: bool) -> None:
         print_rich(list_text(accelerators(), node_types()))
 
 
-@command.command("show")
+@command.command("show", epilog="Example: wattlaw hardware show 'NVIDIA A100-SXM4-40GB'")
 @click.argument("name")
 @as_json_option
 def show(name: str, as_json: bool) -> None:

@@ -39,7 +39,7 @@ def command() -> None:
     """
 
 
-@command.command("csv")
+@command.command("csv", epilog="Example: wattlaw import csv runs.csv --columns columns.toml -o records.jsonl")
 @file_argument
 @click.option("--columns", required=True, metavar="MAP", help="Column map: a TOML file, or the name of a shipped one.")
 @output_option
@@ -52,7 +52,7 @@ def from_csv(file: Path, columns: str, output: Path, as_json: bool) -> None:
     _store(file, import_csv(file, columns if is_file else shipped_map(columns)), output, as_json)
 
 
-@command.command("authors")
+@command.command("authors", epilog="Example: wattlaw import authors data/configurations.csv -o records.jsonl")
 @file_argument
 @output_option
 @as_json_option
@@ -63,7 +63,9 @@ def from_authors(file: Path, output: Path, as_json: bool) -> None:
     _store(file, import_authors(file), output, as_json)
 
 
-@command.command("zeus")
+@command.command(
+    "zeus", epilog="Example: wattlaw import zeus trace.csv --gpu v100-pcie-16gb --spec run.toml -o records.jsonl"
+)
 @file_argument
 @click.option("--gpu", metavar="NAME", help="The accelerator, which a trace does not name.")
 @click.option("--spec", type=InputPath(path_type=Path), help="Tables of a run spec with what the trace lacks.")
@@ -77,7 +79,9 @@ def from_zeus(file: Path, gpu: str | None, spec: Path | None, output: Path, as_j
     _store(file, import_zeus(file, gpu=gpu, spec=None if spec is None else read_tables(spec)), output, as_json)
 
 
-@command.command("codecarbon")
+@command.command(
+    "codecarbon", epilog="Example: wattlaw import codecarbon emissions.csv --spec run.toml -o records.jsonl"
+)
 @file_argument
 @click.option("--spec", required=True, type=InputPath(path_type=Path), help="The run spec of what was trained.")
 @output_option

@@ -150,6 +150,8 @@ def option_of(param: click.Parameter | None) -> str:
 POSITIVE = Number(above=0)
 NOT_NEGATIVE = Number(at_least=0)
 COUNT = Number(whole=True, at_least=1)
+#: Ten times more than stand in any one place.
+DEVICES = Number(whole=True, at_least=1, at_most=10_000_000)
 SHARE = Number(above=0, below=1)
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
@@ -194,7 +196,7 @@ def print_rich(*parts: Any) -> None:
 
     console = Console(highlight=False)
     for part in parts:
-        console.print(part)
+        console.print(part, crop=False)
 
 
 def _unwatched(items: Iterable[Any], label: str, total: int) -> Iterable[Any]:

@@ -10,6 +10,7 @@ import click
 
 from wattlaw.cli.options import (
     COUNT,
+    DEVICES,
     NOT_NEGATIVE,
     POSITIVE,
     SHARE,
@@ -48,6 +49,7 @@ PLACES = {
     "strategy": ("layout", "strategy"),
     "num_gpus": ("layout", "num_devices"),
     "tensor_parallel": ("layout", "tensor_parallel"),
+    "pipeline_parallel": ("layout", "pipeline_parallel"),
     "num_nodes": ("layout", "num_nodes"),
     "batch_size": ("recipe", "batch_size"),
     "seq_len": ("recipe", "seq_len"),
@@ -100,10 +102,11 @@ def _layout_names() -> Iterable[str]:
 @click.option("--gpu", metavar="NAME", help="The accelerator, by its name or as nvidia-smi prints it.")
 @click.option("--node", metavar="NAME", help="The node type, such as dgx-a100; needed for several nodes.")
 @click.option("--power-limit", type=POSITIVE, metavar="W", help="Power limit set on each device.")
-@click.option("--num-gpus", type=COUNT, help="Devices, over all nodes.")
-@click.option("--num-nodes", type=COUNT, help="Nodes.")
-@click.option("--strategy", metavar="NAME", help="single, ddp, fsdp, fsdp-grad-op, tp, or a product: 'fsdp x tp'.")
-@click.option("--tensor-parallel", type=COUNT, help="Tensor-parallel degree within a product.")
+@click.option("--num-gpus", type=DEVICES, help="Devices, over all nodes.")
+@click.option("--num-nodes", type=DEVICES, help="Nodes.")
+@click.option("--strategy", metavar="NAME", help="single, ddp, fsdp, fsdp-grad-op, tp, pp, or a product: 'fsdp x tp'.")
+@click.option("--tensor-parallel", type=DEVICES, help="Tensor-parallel degree within a product.")
+@click.option("--pipeline-parallel", type=COUNT, help="Stages of the pipeline within a product.")
 @click.option("--batch-size", type=COUNT, help="Sequences per device and micro-step.")
 @click.option("--seq-len", type=COUNT, help="Tokens per sequence.")
 @click.option("--padded-len", type=POSITIVE, help="Mean tokens per sequence that are computed, after padding.")

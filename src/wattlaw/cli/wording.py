@@ -26,7 +26,8 @@ def in_options(
     Returns:
         the same error: at the option where one was typed, and at the file otherwise.
     """
-    known = {place: option for place, option in options.items() if file is None or option in set(typed)}
+    given = set(typed)
+    known = {place: option for place, option in options.items() if file is None or option in given}
     place, rest = _where(error, known)
     if place is not None:
         error.place = f"{place}: {rest}" if rest else place
@@ -61,7 +62,7 @@ def _where(error: WattlawError, options: Mapping[tuple[str, str], str]) -> tuple
     if (table, inner) in options:  # a key of the same table, such as the head of a preset
         key, rest = inner, beyond
     if (table, error.attempted.removeprefix("unknown ")) in options:
-        key = error.attempted.removeprefix("unknown ")
+        key, rest = error.attempted.removeprefix("unknown "), None
     if key is None:
         named = [name for one, name in options if one == table and re.search(rf"\b{name}\b", error.attempted)]
         key = max(named, key=len, default="")

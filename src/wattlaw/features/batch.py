@@ -30,13 +30,15 @@ class Devices:
         peak_flop_per_s: dense rate of matrix products in the run's precision.
         bandwidth_bytes_per_s: of the device's memory.
         power_limit_w: the board's own limit.
-        link_bytes_per_s: in one direction, to the neighbours that a device trains with.
+        link_bytes_per_s: in one direction, to the neighbours in the same node.
+        network_bytes_per_s: in one direction, of the port to other nodes; the link's where there is one node.
     """
 
     peak_flop_per_s: Quantity
     bandwidth_bytes_per_s: Quantity
     power_limit_w: Quantity
     link_bytes_per_s: Quantity
+    network_bytes_per_s: Quantity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,13 +54,12 @@ class Batch:
 def devices_of(spec: RunSpec) -> Devices:
     """Look up what a law reads of one run's hardware.
 
-    Over several nodes, the slower of the link within a node and of the network counts: rings pass through both.
-
     Raises:
         ConfigError: several nodes, and none named whose network could be looked up.
     """
     device, node = spec.accelerator, spec.node
     link_bytes_per_s = (device.link if node is None else node.link_of(device)).bytes_per_s
+    network_bytes_per_s = link_bytes_per_s
     if not every(spec.layout.num_nodes == 1):
         if node is None:
             raise ConfigError(
@@ -66,12 +67,13 @@ def devices_of(spec: RunSpec) -> Devices:
                 given=f"{spec.layout.num_nodes} nodes",
                 hint="--node dgx-a100, or any of `wattlaw hardware list`",
             )
-        link_bytes_per_s = min(link_bytes_per_s, node.inter_node_link.bytes_per_s)
+        network_bytes_per_s = node.inter_node_link.bytes_per_s
     return Devices(
         peak_flop_per_s=device.peak_flop_per_s(spec.recipe.precision),
         bandwidth_bytes_per_s=device.bandwidth_bytes_per_s,
         power_limit_w=device.power_limit_w,
         link_bytes_per_s=link_bytes_per_s,
+        network_bytes_per_s=network_bytes_per_s,
     )
 
 

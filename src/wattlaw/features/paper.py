@@ -30,7 +30,8 @@ def paper_columns(
 ) -> Table:
     """Return the columns that the power, paper and additive laws read, one row per run.
 
-    Always there: ``compute_proxy`` (C, of the whole run, tokens seen in evaluation included), ``memory_proxy``
+    Always there: ``compute_proxy`` (C, of the whole run, tokens seen in evaluation included) with its
+    ``compute_definition``, ``memory_proxy``
     (M = B S d L, of one step on one device), ``num_steps`` (micro-steps of one rank), ``num_devices``,
     ``data_parallel``, ``tensor_parallel``, ``strategy``, ``architecture`` (the model's family), ``machine`` (the
     GPU model), ``group`` (the configuration family: everything but strategy, devices and how long).
@@ -57,6 +58,7 @@ def paper_columns(
     specs = [_spec(run) for run in runs]
     columns: dict[str, list[float] | list[str]] = {
         "compute_proxy": [_compute(run, spec, compute) for run, spec in zip(runs, specs, strict=True)],
+        "compute_definition": [str(compute) for _ in runs],
         "memory_proxy": [_memory(run, spec) for run, spec in zip(runs, specs, strict=True)],
         "num_steps": [_num_steps(run, spec) for run, spec in zip(runs, specs, strict=True)],
         "num_devices": [float(spec.layout.num_devices) for spec in specs],

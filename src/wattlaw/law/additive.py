@@ -10,7 +10,7 @@ import numpy as np
 from wattlaw.errors import ConfigError, DataError, FitError
 from wattlaw.law.calibration import Calibration, Estimate, Residuals
 from wattlaw.law.least_squares import hc3_covariance, leverages, require_full_rank
-from wattlaw.law.log_linear import boundary, domain
+from wattlaw.law.log_linear import boundary, counted, domain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -86,7 +86,7 @@ class AdditiveLaw:
                 "adjusted_r2": _adjusted_r2(observed, predicted, len(names)),
                 **{f"on_bound:{name}": 1.0 for name, is_free in zip(names, free, strict=True) if not is_free},
             },
-            options={"weighting": self.weighting, "reference:strategy": strategies[0]},
+            options={"weighting": self.weighting, "reference:strategy": strategies[0], **counted(table)},
             provenance={"source": "fit", "num_records": str(len(table)), "state": "warm"},
         )
 

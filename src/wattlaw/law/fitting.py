@@ -15,6 +15,7 @@ from wattlaw.law.bundled import bundled
 from wattlaw.law.calibration import Calibration
 from wattlaw.law.laws import law_named
 from wattlaw.law.loading import load_law
+from wattlaw.law.paper import PaperLaw
 from wattlaw.law.protocol import Law
 from wattlaw.law.step import StepLaw
 from wattlaw.run.record import BOUNDARIES, Boundary, RunRecord
@@ -23,7 +24,7 @@ from wattlaw.run.record import BOUNDARIES, Boundary, RunRecord
 MEASURED = {
     "energy_j": "an energy",
     "duration_s": "a duration",
-    "efficiency": "a duration, and one of the same run on one device",
+    "efficiency": "a duration and observed.single_device_duration_s",
 }
 
 
@@ -77,7 +78,7 @@ def measured(
             hint="wattlaw import --help",
         )
     with_energy = [record for record in whole if record.energy(*within) is not None]
-    if any(isinstance(law, StepLaw) or "efficiency" in law.columns for law in laws):
+    if any(isinstance(law, StepLaw | PaperLaw) for law in laws):
         timed = [record for record in with_energy or whole if record.duration_s is not None]
     else:
         timed = []
@@ -85,13 +86,13 @@ def measured(
     table = record_columns(kept or whole, boundary=within[0] if within else None)
     for law in laws:
         timed_only = isinstance(law, StepLaw) and "duration_s" in table and not within
-        own = [name for name in law.columns if name in MEASURED]
+        own = ["efficiency"] if isinstance(law, PaperLaw) and law.efficiency != "none" else []
         for column in (*(targets or (["duration_s"] if timed_only else ["energy_j"])), *own):
             if column not in table:
                 raise DataError(
                     f"the {law.name} law needs {MEASURED[column]} of each run{_said(within)}",
                     given=f"{len(whole)} records without",
-                    hint=_other_boundary(whole) if column == "energy_j" else "the step law",
+                    hint=_other_boundary(whole) if column == "energy_j" else None,
                 )
     return Measurements(records=kept, table=table)
 

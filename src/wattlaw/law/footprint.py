@@ -57,10 +57,17 @@ def footprint(
         what can be said with the figures given.
 
     Raises:
-        ConfigError: a PUE below 1, or a price or intensity below 0.
+        ConfigError: a PUE below 1 or for an energy that is not of nodes, or a price or intensity below 0.
     """
     if pue is not None and not 1 <= pue < float("inf"):
         raise ConfigError("a PUE is the facility's energy over its nodes'", given=pue, allowed=">= 1")
+    if pue is not None and prediction.boundary != "node":
+        raise ConfigError(
+            "a PUE multiplies the energy of nodes",
+            given=f"energies within the boundary {prediction.boundary or 'that nobody named'}",
+            allowed="node",
+            hint="a law fitted to energies of nodes, or no PUE",
+        )
     figures = {
         "carbon_g_per_kwh": carbon_g_per_kwh,
         "price_per_kwh": price_per_kwh,

@@ -23,7 +23,7 @@ SCALE = 0.03
 #: Residuals beyond this many scales count linearly (pseudo-Huber), so that one odd run does not bend the fit.
 ROBUST_SCALES = 1.5
 _STEP = 1e-5
-_MAX_EVALUATIONS = 100
+_MAX_EVALUATIONS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,6 +135,20 @@ def _require_variation(table: Table, regressors: Sequence[str]) -> None:
         )
 
 
+def counted(table: Table) -> dict[str, str]:
+    """The definition that the table's compute was counted by, as an option: a prediction must count the same way.
+
+    Raises:
+        DataError: rows of several definitions.
+    """
+    if "compute_definition" not in table:
+        return {}
+    found = np.unique(table.text("compute_definition"))
+    if len(found) > 1:
+        raise DataError("compute is counted in several ways", given=", ".join(found), allowed="one definition")
+    return {"compute": str(found[0])}
+
+
 def to_calibration(
     law: str,
     table: Table,
@@ -172,6 +186,7 @@ def to_calibration(
             "effects": " ".join(form.effects),
             "covariance": fit.covariance_kind,
             **{f"reference:{column}": level for column, level in form.references.items()},
+            **counted(table),
             **(options or {}),
         },
         provenance={"source": "fit", "num_records": str(fit.num_records), "state": "warm"},

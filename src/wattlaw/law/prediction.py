@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattlaw.errors import DataError
-from wattlaw.features.paper import paper_columns
+from wattlaw.features.paper import COMPUTE_DEFINITIONS, paper_columns
 from wattlaw.features.physical import physical_columns
 from wattlaw.features.table import Table
 from wattlaw.law.calibration import Calibration, Estimate
@@ -63,8 +63,9 @@ def predict(specs: Sequence[RunSpec], calibration: Calibration, *, level: float 
         check_fits(spec)
     law = law_named(calibration.law)
     table = columns_of(specs, calibration)
-    if not law.covers(calibration, table).all():
-        row = int(np.flatnonzero(~law.covers(calibration, table))[0])
+    covered = law.covers(calibration, table)
+    if not covered.all():
+        row = int(np.flatnonzero(~covered)[0])
         raise DataError(
             f"this calibration of the {law.name} law knows nothing of such a run",
             given=f"strategy {specs[row].layout.strategy}",
@@ -75,10 +76,22 @@ def predict(specs: Sequence[RunSpec], calibration: Calibration, *, level: float 
 
 
 def columns_of(specs: Sequence[RunSpec], calibration: Calibration) -> Table:
-    """Return the columns that the calibration's law reads."""
-    if calibration.law == "step":
+    """Return the columns that the calibration's law reads.
+
+    Raises:
+        DataError: the law reads the proxy of compute, and the calibration does not say by which definition.
+    """
+    if "compute_proxy" not in law_named(calibration.law).columns:
         return physical_columns(specs)
-    return paper_columns(specs, compute="artifact")
+    for definition in COMPUTE_DEFINITIONS:
+        if calibration.options.get("compute") == definition:
+            return paper_columns(specs, compute=definition)
+    raise DataError(
+        "the calibration does not say how its compute is counted",
+        given=calibration.options.get("compute", "nothing"),
+        allowed=", ".join(COMPUTE_DEFINITIONS),
+        hint="fitting the law again",
+    )
 
 
 def _predictions(

@@ -5,11 +5,13 @@ beside them, and so does the link, up to a latency per collective. Energy is pow
 soon as it runs, and more while it computes, moves memory or talks, at the clock that its governor then allows.
 
     kernels   = flop / (matrix_fraction peak) + traffic_factor traffic / bandwidth
-    wire      = bytes sent / (link_fraction link)
+    wire      = bytes sent / (link_fraction link), or through the network where that takes longer
     launch    = launch_step + launch_kernel kernels + tensor_collective all-reduces
-    step      = smooth_max(smooth_max(kernels, wire) + collective collectives, launch) + kernels outside of the blocks
+    talking   = smooth_max(kernels + tensor wire, wire) + collective collectives
+    blocks    = smooth_max(talking, launch) + tensor_hop hops + stage wire + stage_message messages
+    step      = blocks + kernels outside of the blocks
     update    = smooth_max(optimizer traffic / bandwidth, update_step + update_tensor tensors)
-    duration  = micro-steps step + updates update + evaluation + set-up
+    duration  = micro-steps step + bubble micro-steps blocks + updates update + evaluation + set-up
     energy    = host_w nodes duration + devices limit (active + clock (compute + memory) + talk)
 
 Small Transformers on fast GPUs are bound by ``launch``, which the paper sees as compute that is sub-linear in FLOP.
@@ -29,6 +31,7 @@ from wattlaw.errors import DataError, UnknownNameError
 from wattlaw.features.table import Table
 from wattlaw.law import hierarchy
 from wattlaw.law.calibration import Calibration, Estimate, MachineCalibration, Residuals
+from wattlaw.parallel.layout import plainly
 
 Numbers = NDArray[np.float64]
 Scope = Literal["universal", "gpu", "pace", "link"]
@@ -85,6 +88,12 @@ PARAMETERS = (
               meaning="host's work per all-reduce of tensor parallelism"),
     Parameter(name="link_fraction", start=0.35, spread=1.0, upper=1, scope="link",
               meaning="share of the link's rate that collectives reach"),
+    Parameter(name="network_fraction", start=0.5, spread=0.4, upper=1, scope="link",
+              meaning="share of the rate of a port to the network that messages between nodes reach"),
+    Parameter(name="tensor_hop_s", start=7e-6, spread=1.0, scope="link",
+              meaning="latency from rank to rank of an all-reduce of tensor parallelism, which nothing hides"),
+    Parameter(name="stage_message_s", start=2e-4, spread=1.0, scope="pace",
+              meaning="host's work and latency per message between the stages of a pipeline"),
     Parameter(name="unshard_factor", start=0.4, spread=1.0, scope="link",
               meaning="copies in and out of flat shards, in passes of the sharded bytes over the link"),
     Parameter(name="setup_epoch_s", start=5.0, spread=0.7, scope="link",
@@ -129,16 +138,26 @@ COLUMNS = (
     "gradient_collectives",
     "tensor_bytes",
     "tensor_collectives",
+    "tensor_hops",
+    "stage_bytes",
+    "stage_messages",
+    "shard_port_bytes",
+    "gradient_port_bytes",
+    "tensor_port_bytes",
+    "stage_port_bytes",
     "optimizer_traffic_bytes",
     "micro_steps",
+    "bubble_micro_steps",
     "optimizer_steps",
     "evaluation_micro_steps",
     "num_epochs",
     "num_devices",
     "num_nodes",
+    "pipeline_parallel",
     "peak_flop_per_s",
     "bandwidth_bytes_per_s",
     "link_bytes_per_s",
+    "network_bytes_per_s",
     "power_limit_w",
 )
 #: Of these, the ones whose range says whether a run is like those of a fit.
@@ -151,6 +170,7 @@ DOMAIN_COLUMNS = (
     "shard_bytes",
     "gradient_bytes",
     "tensor_bytes",
+    "stage_bytes",
     "num_devices",
     "num_nodes",
 )
@@ -170,6 +190,12 @@ SHARDED_BYTES_PER_WEIGHT = 6.0
 def smooth_max(first: Numbers, second: Numbers) -> Numbers:
     """The larger of two times that overlap, a little more where they are alike: (a^3 + b^3)^(1/3)."""
     return np.cbrt(first * first * first + second * second * second)
+
+
+def on_the_way(sent_bytes: Numbers, link: Numbers, port_bytes: Numbers, port: Numbers) -> Numbers:
+    """Time of bytes over the link within a node, or through the port to the network where that takes longer."""
+    within = sent_bytes / link
+    return within if plainly(port_bytes, 0) else np.maximum(within, port_bytes / port)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,23 +228,30 @@ def terms(parameters: Mapping[str, Numbers | float], columns: Mapping[str, Numbe
     head_s = head_flop_s + head_memory_s
 
     link = p["link_fraction"] * c["link_bytes_per_s"]
+    port = p["network_fraction"] * c["network_bytes_per_s"]
     sharded = c["shard_collectives"] > 0
     unsharded_bytes = sharded * SHARDED_BYTES_PER_WEIGHT * c["weights"] * p["unshard_factor"]
-    wire_s = (c["shard_bytes"] + unsharded_bytes + c["tensor_bytes"]) / link
+    wire_s = on_the_way(c["shard_bytes"] + unsharded_bytes, link, c["shard_port_bytes"], port)
+    # The next kernel waits for what tensor parallelism reduces, so that none runs beside it.
+    tensor_s = on_the_way(c["tensor_bytes"], link, c["tensor_port_bytes"], port)
+    stage_s = on_the_way(c["stage_bytes"], link, c["stage_port_bytes"], port)
     latency_s = p["collective_s"] * c["shard_collectives"]
     launch_s = (
         p["launch_step_s"]
         + p["launch_kernel_s"] * c["block_kernels"]
         + p["tensor_collective_s"] * c["tensor_collectives"]
     )
-    talking_s = smooth_max(kernels_s, wire_s) + latency_s
-    blocks_s = smooth_max(talking_s, launch_s)
+    serial_s = kernels_s + tensor_s
+    talking_s = smooth_max(serial_s, wire_s) + latency_s
+    covered_s = smooth_max(talking_s, launch_s)
+    passing_s = p["tensor_hop_s"] * c["tensor_hops"] + stage_s + p["stage_message_s"] * c["stage_messages"]
+    blocks_s = covered_s + passing_s
     step_s = blocks_s + head_s
 
     # Replicated gradients are reduced while the last micro-step before an update still computes or is launched.
-    gradient_s = c["gradient_bytes"] / link
-    reducing_s = smooth_max(kernels_s, wire_s + gradient_s) + latency_s + p["collective_s"] * c["gradient_collectives"]
-    gradient_wait_s = smooth_max(reducing_s, launch_s) - blocks_s
+    gradient_s = on_the_way(c["gradient_bytes"], link, c["gradient_port_bytes"], port)
+    reducing_s = smooth_max(serial_s, wire_s + gradient_s) + latency_s + p["collective_s"] * c["gradient_collectives"]
+    gradient_wait_s = smooth_max(reducing_s, launch_s) - covered_s
     update_memory_s = c["optimizer_traffic_bytes"] / (UPDATE_BANDWIDTH_FRACTION * bandwidth)
     update_s = smooth_max(update_memory_s, p["update_step_s"] + p["update_tensor_s"] * c["weight_tensors"])
 
@@ -226,12 +259,16 @@ def terms(parameters: Mapping[str, Numbers | float], columns: Mapping[str, Numbe
     evaluated_s = FORWARD_SHARE * (kernels_s + head_s) * evaluations
     evaluation_s = evaluated_s + FORWARD_SHARE * (launch_s + latency_s) * (evaluations / EVALUATION_BATCH_RATIO)
     setup_s = p["setup_epoch_s"] * sharded * c["num_epochs"]
-    training_s = steps * step_s + updates * (update_s + gradient_wait_s)
+    bubble_s = c["bubble_micro_steps"] * blocks_s
+    training_s = steps * step_s + bubble_s + updates * (update_s + gradient_wait_s)
     duration_s = training_s + evaluation_s + setup_s
 
-    compute_s = steps * (block_flop_s + head_flop_s)
-    memory_s = steps * (block_memory_s + head_memory_s) + updates * update_memory_s
-    talk_s = np.minimum(steps * wire_s + updates * gradient_s, training_s)
+    # All stages of a pipeline wait for the last one's head, and only that one is busy with it.
+    stages = c["pipeline_parallel"]
+    compute_s = steps * (block_flop_s + head_flop_s / stages)
+    step_memory_s = steps * (block_memory_s + head_memory_s / stages)
+    memory_s = step_memory_s + updates * update_memory_s
+    talk_s = np.minimum(steps * (wire_s + tensor_s + stage_s) + updates * gradient_s, training_s)
     busy = (compute_s + memory_s + talk_s) / training_s
     threshold = p["clock_threshold"]
     clock = p["low_clock_fraction"] + (1 - p["low_clock_fraction"]) / (
@@ -247,9 +284,10 @@ def terms(parameters: Mapping[str, Numbers | float], columns: Mapping[str, Numbe
     }
     terms_s = {
         "compute": compute_s,
-        "memory": steps * (block_memory_s + head_memory_s),
-        "communication": steps * (talking_s - kernels_s) + updates * gradient_wait_s,
-        "launch": steps * (blocks_s - talking_s),
+        "memory": step_memory_s,
+        "communication": steps * (talking_s - kernels_s + passing_s) + updates * gradient_wait_s,
+        "launch": steps * (covered_s - talking_s),
+        "pipeline": bubble_s + steps * head_s * (1 - 1 / stages),
         "update": updates * update_s,
         "evaluation": evaluation_s,
         "setup": setup_s,

@@ -168,14 +168,18 @@ def training_of(
     is_cast = bool(args.bf16 or args.fp16)
     precision = "bf16" if args.bf16 else "fp16" if args.fp16 else weights_precision(inner)
     device, assumed = (gpu, ()) if gpu is not None else device_name(args.device.type, args.device.index)
-    layout, obstacles = _layout(args, inner, recorder.here.num_nodes if recorder.here is not None else 1)
+    # The Trainer has set it up: one shared state per process.
+    state = importlib.import_module("accelerate.state").AcceleratorState()
+    recomputing = recomputes(inner) or getattr(getattr(state, "fsdp_plugin", None), "activation_checkpointing", False)
+    num_nodes = recorder.here.num_nodes if recorder.here is not None else 1
+    layout, obstacles = _layout(args, inner, state, num_nodes)
     recipe = {
         "batch_size": args.per_device_train_batch_size,
         "seq_len": seq_len,
         "grad_accumulation": args.gradient_accumulation_steps,
         "precision": precision,
         "optimizer": optimizer_name(optimizer),
-        "checkpointing": "full" if args.gradient_checkpointing or recomputes(inner) else "none",
+        "checkpointing": "full" if recomputing else "none",
         "attention_kernel": attention_kernel(inner),
         "steps": steps or None,
         **recorder.shapes.recipe(),
@@ -188,7 +192,7 @@ def training_of(
         assumed=assumed,
         obstacles=(*obstacles, *frozen_weights(inner)),
         doubts=(
-            *weights_doubts(inner, precision, is_cast=is_cast),
+            *weights_doubts(precision, is_cast=is_cast),
             *_batch_doubts(args.per_device_train_batch_size, recorder.shapes.largest_batch),
         ),
     )
@@ -199,7 +203,7 @@ def _batch_doubts(stated: int, seen: int) -> Iterator[str]:
         yield f"batches of {stated} sequences were asked for and of {seen} computed"
 
 
-def _layout(args: Any, model: Any, num_nodes: int) -> tuple[Layout | None, tuple[str, ...]]:
+def _layout(args: Any, model: Any, state: Any, num_nodes: int) -> tuple[Layout | None, tuple[str, ...]]:
     """Tell over which devices a step is divided, from what accelerate has set up, not from what was asked of it."""
     from transformers.training_args import ParallelMode
 
@@ -210,8 +214,7 @@ def _layout(args: Any, model: Any, num_nodes: int) -> tuple[Layout | None, tuple
     if others:
         return None, (f"layout ({', '.join(others)}, which no law here knows)",)
     tensor_parallel = int(getattr(degrees, "tp_size", None) or getattr(model, "_tp_size", None) or 1)
-    # The Trainer has set it up: one shared state per process.
-    stage, obstacles = _sharding(importlib.import_module("accelerate.state").AcceleratorState())
+    stage, obstacles = _sharding(state)
     if stage is None:
         return None, obstacles
     layout = Layout(
@@ -234,14 +237,16 @@ def _sharding(state: Any) -> tuple[int | None, tuple[str, ...]]:
         plugin = state.fsdp_plugin
         told = plugin.reshard_after_forward
         stage = _STAGES.get(str(getattr(told, "name", told)).upper())
-        offload = getattr(plugin.cpu_offload, "offload_params", plugin.cpu_offload)
-        obstacles = ("offloading to the host's memory",) if offload else ()
+        # FSDP1 has an object with a flag, FSDP2 two kinds of policy.
+        offload = plugin.cpu_offload
+        offloads = getattr(offload, "offload_params", False) or type(offload).__name__ == "CPUOffloadPolicy"
+        obstacles = ("offloading to the host's memory",) if offloads else ()
         return stage, obstacles if stage is not None else (f"layout (FSDP's {told}, which no law here knows)",)
     if kind == "DEEPSPEED":
         plugin = state.deepspeed_plugin
         stage = plugin.zero_stage if plugin.zero_stage in (0, 2, 3) else None
-        offloads = {str(plugin.offload_optimizer_device), str(plugin.offload_param_device)} - {"none", "None"}
-        obstacles = ("offloading to the host's memory",) if offloads else ()
+        places = {str(plugin.offload_optimizer_device), str(plugin.offload_param_device)} - {"none", "None"}
+        obstacles = ("offloading to the host's memory",) if places else ()
         return stage, obstacles if stage is not None else (f"layout (ZeRO stage {plugin.zero_stage})",)
     if kind in ("NO", "MULTI_CPU", "MULTI_GPU"):
         return 0, ()

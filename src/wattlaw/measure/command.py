@@ -33,7 +33,7 @@ PASSED = tuple(
 #: Of a signal that the terminal sent to everything in the foreground, the command included (Linux, siginfo.h).
 FROM_KERNEL = 0x80
 
-_SECRET = re.compile(r"(?i)(token|secret|passw|api[-_]?key|credential)")
+_SECRET = re.compile(r"(?i)(^|[-_])(token|secret|password|passwd|api[-_]?key|access[-_]?key|credentials?)$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ def without_secrets(arguments: Sequence[str]) -> list[str]:
     hide_next = False
     for argument in arguments:
         name, given, _ = argument.partition("=")
-        secret = bool(_SECRET.search(name)) and not name.lower().rstrip("s").endswith("_token_id")
+        secret = bool(_SECRET.search(name))
         if hide_next and not argument.startswith("-"):
             shown.append("***")
         else:

@@ -175,7 +175,7 @@ def training_of(
         device=name,
         assumed=assumed,
         obstacles=(*obstacles, *frozen_weights(module)),
-        doubts=tuple(weights_doubts(module, precision, is_cast=is_cast)),
+        doubts=tuple(weights_doubts(precision, is_cast=is_cast)),
     )
 
 

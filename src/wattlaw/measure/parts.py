@@ -179,7 +179,11 @@ class Parts:
         # Of a claim that was broken off the record may have been written.
         is_new = record is not None and not (CLAIMED in folder.name and self._holds(record.record_id))
         if record is not None and is_new:
-            append_record(self._store, record)
+            try:
+                append_record(self._store, record)
+            except WattlawError:
+                claimed.rename(folder)
+                raise
         shutil.rmtree(claimed, ignore_errors=True)
         return record if is_new else None
 

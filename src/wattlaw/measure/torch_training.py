@@ -55,7 +55,7 @@ def weights_precision(model: Any) -> Precision | None:
     return {"torch.bfloat16": "bf16", "torch.float16": "fp16"}.get(str(kind))  # type: ignore[return-value]
 
 
-def weights_doubts(model: Any, precision: str | None, *, is_cast: bool) -> Iterator[str]:
+def weights_doubts(precision: str | None, *, is_cast: bool) -> Iterator[str]:
     """Say so if the weights themselves are short, where the precision's name promises fp32 master weights."""
     if not is_cast and precision in ("bf16", "fp16"):
         yield f"the weights themselves are {precision}, without fp32 masters: memory and optimizer are overstated"

@@ -2,12 +2,16 @@
 
 Volumes are those of ring algorithms (Patarasuk and Yuan 2009, J. Parallel Distrib. Comput. 69): among n ranks a
 gather or a scatter of M bytes sends M (n - 1) / n per rank, and an all-reduce, which is one of each, twice that.
+Where k of the ranks stand in each of several nodes, the library lays k rings, each through another port, so that one
+port to the network carries the k-th part of a rank's bytes (what NCCL does with one port per device).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from wattlaw.parallel.layout import divided, plainly
 
 if TYPE_CHECKING:
     from wattlaw.parallel.layout import Layout
@@ -33,6 +37,21 @@ def all_reduces_per_layer(stack: Stack) -> Quantity:
     return _state_reductions(stack) + _source_reductions(stack)
 
 
+def forward_all_reduces_per_layer(stack: Stack) -> Quantity:
+    """Of these, those of the forward pass, which full recomputation of activations repeats."""
+    return 2 + stack.cross_attention
+
+
+def gathers_per_layer(stack: Stack) -> Quantity:
+    """Gathers of one block and micro-step that sequence parallelism adds to the two halves of its all-reduces.
+
+    A product that reads the gathered hidden state keeps its own part of it only, and gathers it again for the gradient
+    of its weights (Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2): the projections of queries, keys and
+    values, the MLP, and the query of a cross-attention.
+    """
+    return 2 + stack.cross_attention
+
+
 def _state_reductions(stack: Stack) -> Quantity:
     """All-reduces of one block that have the size of its own hidden state."""
     backward = (3 - 2 * stack.fused_qkv) + (1 + stack.gated)
@@ -53,8 +72,15 @@ class Communication:
         shard_collectives: of these, per micro-step.
         gradient_bytes: of gradients all-reduced (or scattered) per optimizer step, where weights are not sharded.
         gradient_collectives: of these, per optimizer step.
-        tensor_bytes: of activations all-reduced per micro-step under tensor parallelism.
-        tensor_collectives: of these, per micro-step.
+        tensor_bytes: of activations all-reduced per micro-step under tensor parallelism, in one stage.
+        tensor_collectives: of these, per micro-step, in the blocks.
+        tensor_hops: steps from rank to rank around the rings of these collectives, per micro-step.
+        stage_bytes: of activations and their gradients sent to other stages of a pipeline, per micro-step.
+        stage_messages: of these, per micro-step.
+        shard_port_bytes: of ``shard_bytes``, what one port to the network carries; 0 within one node.
+        gradient_port_bytes: the same of ``gradient_bytes``.
+        tensor_port_bytes: the same of ``tensor_bytes``.
+        stage_port_bytes: the same of ``stage_bytes``.
     """
 
     shard_bytes: Quantity
@@ -63,6 +89,13 @@ class Communication:
     gradient_collectives: Quantity
     tensor_bytes: Quantity
     tensor_collectives: Quantity
+    tensor_hops: Quantity
+    stage_bytes: Quantity
+    stage_messages: Quantity
+    shard_port_bytes: Quantity
+    gradient_port_bytes: Quantity
+    tensor_port_bytes: Quantity
+    stage_port_bytes: Quantity
 
 
 #: DDP all-reduces gradients in buckets of 25 MiB (PyTorch's default ``bucket_cap_mb``).
@@ -89,26 +122,112 @@ def communication(
     Returns:
         the communication of one device.
     """
-    ranks, tensor = layout.data_parallel, layout.tensor_parallel
+    ranks, stages = layout.data_parallel, layout.pipeline_parallel
     sharded = 1 * (layout.zero_stage >= 2)
     gathers = 1 + (layout.zero_stage == 3)
     several = 1 * (ranks > 1)
-    units = architecture.num_layers + 1  # one unit per block and one for the rest
-    element_bytes = 4 if recipe.precision in ("fp32", "tf32") else 2
-    tensor_bytes: Quantity = 0.0
-    tensor_collectives: Quantity = 0.0
-    for stack in architecture.stacks:
-        decodes = stack.role == "decoder" and architecture.is_encoder_decoder
-        length = recipe.decoder_len if decodes else recipe.computed_len
-        tokens = _state_reductions(stack) * length + _source_reductions(stack) * recipe.computed_len
-        reduced_bytes = element_bytes * recipe.batch_size * architecture.hidden_size * tokens * stack.num_layers
-        tensor_collectives = tensor_collectives + all_reduces_per_layer(stack) * stack.num_layers * (tensor > 1)
-        tensor_bytes = tensor_bytes + 2 * ring_bytes(reduced_bytes, tensor)
+    units = divided(architecture.num_layers, stages) + 1  # one unit per block and one for the rest
+    weights_ring_bytes = ring_bytes(weights_bytes, ranks)
+    alike = gradients_bytes is weights_bytes
+    gradients_ring_bytes = weights_ring_bytes if alike else ring_bytes(gradients_bytes, ranks)
+    shard_bytes = sharded * (gathers * weights_ring_bytes + gradients_ring_bytes)
+    gradient_bytes = (1 - sharded) * 2 * gradients_ring_bytes
+    tensor_bytes = _tensor_bytes(architecture, recipe, layout)
+    tensor_collectives = _tensor_collectives(architecture, recipe, layout)
+    stage_bytes = _stage_bytes(architecture, recipe, layout)
     return Communication(
-        shard_bytes=sharded * (gathers * ring_bytes(weights_bytes, ranks) + ring_bytes(gradients_bytes, ranks)),
+        shard_bytes=shard_bytes,
         shard_collectives=sharded * several * (gathers + 1) * units,
-        gradient_bytes=(1 - sharded) * 2 * ring_bytes(gradients_bytes, ranks),
+        gradient_bytes=gradient_bytes,
         gradient_collectives=(1 - sharded) * several * (1 + gradients_bytes / BUCKET_BYTES),
         tensor_bytes=tensor_bytes,
         tensor_collectives=tensor_collectives,
+        tensor_hops=tensor_collectives * 2 * (layout.tensor_parallel - 1),
+        stage_bytes=stage_bytes,
+        stage_messages=2 * layout.pipeline_interleaving * (stages > 1),
+        **_through_ports(
+            layout,
+            shard_bytes=shard_bytes,
+            gradient_bytes=gradient_bytes,
+            tensor_bytes=tensor_bytes,
+            stage_bytes=stage_bytes,
+        ),
     )
+
+
+def _through_ports(
+    layout: Layout, *, shard_bytes: Quantity, gradient_bytes: Quantity, tensor_bytes: Quantity, stage_bytes: Quantity
+) -> dict[str, Quantity]:
+    """What of the bytes of a device one port to the network carries; nothing where there is one node."""
+    if plainly(layout.num_nodes, 1):
+        return dict.fromkeys(("shard_port_bytes", "gradient_port_bytes", "tensor_port_bytes", "stage_port_bytes"), 0.0)
+    ranks, in_node = layout.data_parallel, layout.data_ranks_per_node
+    return {
+        "shard_port_bytes": port_bytes(shard_bytes, ranks, in_node),
+        "gradient_port_bytes": port_bytes(gradient_bytes, ranks, in_node),
+        "tensor_port_bytes": port_bytes(tensor_bytes, layout.tensor_parallel, layout.tensor_ranks_per_node),
+        # No ring: every device sends to one other through its own port.
+        "stage_port_bytes": stage_bytes * (layout.pipeline_parallel > layout.stages_per_node),
+    }
+
+
+def port_bytes(sent_bytes: Quantity, num_ranks: Quantity, ranks_per_node: Quantity) -> Quantity:
+    """Bytes of a rank's that one port to the network carries, with as many rings as ranks in a node.
+
+    >>> port_bytes(8.0, num_ranks=16, ranks_per_node=4), port_bytes(8.0, num_ranks=4, ranks_per_node=4)
+    (2.0, 0.0)
+    """
+    return (num_ranks > ranks_per_node) * sent_bytes / ranks_per_node
+
+
+def _tensor_bytes(architecture: Architecture, recipe: Recipe, layout: Layout) -> Quantity:
+    """Bytes that one device sends per micro-step under tensor parallelism, in the blocks of its stage and outside."""
+    if plainly(layout.tensor_parallel, 1):
+        return 0.0
+    again = recipe.checkpointing == "full"
+    tokens: Quantity = 0
+    if not plainly(layout.vocabulary_parallel, 0):
+        # The looked-up embeddings are reduced, and the gradient of the last hidden state.
+        tokens = 2 * 2 * layout.vocabulary_parallel * _length(architecture, recipe, architecture.stacks[-1])
+    for stack in architecture.stacks:
+        reductions = _state_reductions(stack) + again * forward_all_reduces_per_layer(stack)
+        gathers = layout.sequence_parallel * gathers_per_layer(stack)
+        own = (2 * reductions + gathers) * _length(architecture, recipe, stack)
+        source = 2 * _source_reductions(stack) * recipe.computed_len
+        tokens = tokens + (own + source) * divided(stack.num_layers, layout.pipeline_parallel)
+    return ring_bytes(_token_bytes(architecture, recipe) * recipe.batch_size * tokens, layout.tensor_parallel)
+
+
+def _tensor_collectives(architecture: Architecture, recipe: Recipe, layout: Layout) -> Quantity:
+    """All-reduces of one stage's blocks per micro-step; none without tensor parallelism."""
+    again = recipe.checkpointing == "full"
+    all_reduces = sum(
+        (all_reduces_per_layer(stack) + again * forward_all_reduces_per_layer(stack)) * stack.num_layers
+        for stack in architecture.stacks
+    )
+    return divided(all_reduces, layout.pipeline_parallel) * (layout.tensor_parallel > 1)
+
+
+def _stage_bytes(architecture: Architecture, recipe: Recipe, layout: Layout) -> Quantity:
+    """Bytes that one device sends to other stages per micro-step: the state forward, its gradient backward.
+
+    Each run of blocks has a border to the next. Every tensor-parallel rank sends its part of the state, which the next
+    stage gathers over the link within its node (Narayanan et al. 2021, arXiv 2104.04473, sections 2.2 and 4.1;
+    DeepSpeed's pipeline partitions what it sends, too).
+    """
+    if plainly(layout.pipeline_parallel, 1):
+        return 0.0
+    length = _length(architecture, recipe, architecture.stacks[-1])
+    state_bytes = _token_bytes(architecture, recipe) * recipe.batch_size * length
+    return 2 * layout.pipeline_interleaving * (layout.pipeline_parallel > 1) * state_bytes / layout.tensor_parallel
+
+
+def _token_bytes(architecture: Architecture, recipe: Recipe) -> Quantity:
+    """Size of the hidden state of one token."""
+    return (4 if recipe.precision in ("fp32", "tf32") else 2) * architecture.hidden_size
+
+
+def _length(architecture: Architecture, recipe: Recipe, stack: Stack) -> Quantity:
+    """Tokens per sequence in one stack."""
+    decodes = stack.role == "decoder" and architecture.is_encoder_decoder
+    return recipe.decoder_len if decodes else recipe.computed_len

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Self
@@ -17,6 +18,7 @@ STRATEGIES = {
     "fsdp": ("data_parallel", 3),
     "fsdp-grad-op": ("data_parallel", 2),
     "tp": ("tensor_parallel", 0),
+    "pp": ("pipeline_parallel", 0),
 }
 
 
@@ -27,6 +29,13 @@ class Layout:
     Attributes:
         data_parallel: groups of devices that train on different sequences.
         tensor_parallel: devices that divide each matrix.
+        pipeline_parallel: stages that the blocks of the model are dealt out to.
+        pipeline_interleaving: runs of blocks that each stage holds; 1 is the plain one-forward-one-backward schedule
+            (Narayanan et al. 2021, arXiv 2104.04473, section 2.2).
+        sequence_parallel: 1 where tensor-parallel devices also divide, by tokens, what they would otherwise repeat
+            (Korthikanti et al. 2022, arXiv 2205.05198, section 4.2.2).
+        vocabulary_parallel: 1 where tensor parallelism divides the embedding and the last projection too, as Megatron
+            does; 0 where it divides the blocks only.
         zero_stage: what data-parallel ranks shard: 0 nothing (DDP), 2 gradients and optimizer states
             (FSDP SHARD_GRAD_OP), 3 weights too (FSDP FULL_SHARD).
         num_nodes: machines that the devices stand in, the same number in each.
@@ -34,15 +43,25 @@ class Layout:
 
     data_parallel: Quantity = 1
     tensor_parallel: Quantity = 1
+    pipeline_parallel: Quantity = 1
+    pipeline_interleaving: Quantity = 1
+    sequence_parallel: Quantity = 0
+    vocabulary_parallel: Quantity = 0
     zero_stage: Quantity = 0
     num_nodes: Quantity = 1
 
     def __post_init__(self) -> None:
-        """Refuse degrees that are no whole numbers, and devices that do not fill their nodes."""
-        for field in ("data_parallel", "tensor_parallel", "num_nodes"):
+        """Refuse degrees that are no whole numbers, flags that are none, and devices that do not fill their nodes."""
+        for field in ("data_parallel", "tensor_parallel", "pipeline_parallel", "pipeline_interleaving", "num_nodes"):
             value = getattr(self, field)
             if not every((value >= 1) & (value % 1 == 0)):
                 raise ConfigError(f"{field} must be a whole number of at least 1", given=value)
+        for field in ("sequence_parallel", "vocabulary_parallel"):
+            flag = getattr(self, field)
+            if not every((flag == 0) | (flag == 1)):
+                raise ConfigError(f"{field} must be 0 or 1", given=flag, allowed="0, 1")
+        if not every((self.pipeline_interleaving == 1) | (self.pipeline_parallel > 1)):
+            raise ConfigError("pipeline_interleaving needs a pipeline", given=self.pipeline_interleaving, allowed="1")
         if not every((self.zero_stage == 0) | (self.zero_stage == 2) | (self.zero_stage == 3)):
             raise ConfigError("unknown zero_stage", given=self.zero_stage, allowed="0, 2, 3")
         if not every(self.num_devices % self.num_nodes == 0):
@@ -53,13 +72,25 @@ class Layout:
             )
 
     @classmethod
-    def of(cls, strategy: str, *, num_devices: int = 1, tensor_parallel: int | None = None, num_nodes: int = 1) -> Self:
+    def of(
+        cls,
+        strategy: str,
+        *,
+        num_devices: int = 1,
+        tensor_parallel: int | None = None,
+        pipeline_parallel: int | None = None,
+        num_nodes: int = 1,
+    ) -> Self:
         """Build the layout of a named strategy or product.
 
-        ``tensor_parallel`` is needed for products only (``"fsdp x tp"``): the rest of the devices is data-parallel.
+        The degrees are needed for products only (``"fsdp x tp"``, ``"tp x pp"``): the rest of the devices is
+        data-parallel, or belongs to the one axis whose degree is not given. A pipeline's micro-batches are the
+        recipe's ``grad_accumulation``.
 
         >>> Layout.of("fsdp x tp", num_devices=8, tensor_parallel=2).data_parallel
         4
+        >>> Layout.of("tp x pp", num_devices=8, pipeline_parallel=4).tensor_parallel
+        2
         """
         parts = [part for part in re.split(r"\s*[x*×+]\s*", strategy.strip().lower()) if part]
         for part in parts or [strategy]:
@@ -69,7 +100,9 @@ class Layout:
             raise ConfigError("num_devices must be a whole number of at least 1", given=num_devices)
         axes = [STRATEGIES[part][0] for part in parts]
         if len(set(axes)) != len(axes) or ("single" in parts and len(parts) > 1):
-            raise ConfigError("a product divides along different axes", given=strategy, allowed="ddp or fsdp, and tp")
+            raise ConfigError(
+                "a product divides along different axes", given=strategy, allowed="ddp or fsdp, and tp, and pp"
+            )
         if parts == ["single"] and num_devices != 1:
             raise ConfigError(
                 "strategy single runs on one device",
@@ -77,19 +110,36 @@ class Layout:
                 allowed="1",
                 hint=f"strategies {', '.join(name for name in STRATEGIES if name != 'single')}",
             )
-        tensor = _tensor_degree(axes, num_devices, tensor_parallel, strategy)
-        stage = max(STRATEGIES[part][1] for part in parts)
-        return cls(data_parallel=num_devices // tensor, tensor_parallel=tensor, zero_stage=stage, num_nodes=num_nodes)
+        given = {"tensor_parallel": tensor_parallel, "pipeline_parallel": pipeline_parallel}
+        degrees = _degrees(strategy, axes, num_devices, given)
+        return cls(**degrees, zero_stage=max(STRATEGIES[part][1] for part in parts), num_nodes=num_nodes)
 
     @property
     def num_devices(self) -> Quantity:
         """All devices of the job."""
-        return self.data_parallel * self.tensor_parallel
+        return self.data_parallel * self.tensor_parallel * self.pipeline_parallel
 
     @property
     def devices_per_node(self) -> Quantity:
         """Devices in one node."""
         return self.num_devices / self.num_nodes
+
+    # Megatron and DeepSpeed deal devices out along the tensor axis first, then data, then pipeline.
+
+    @property
+    def tensor_ranks_per_node(self) -> Quantity:
+        """Devices of one tensor-parallel group that stand in one node."""
+        return smaller(self.tensor_parallel, self.devices_per_node)
+
+    @property
+    def data_ranks_per_node(self) -> Quantity:
+        """Devices of one data-parallel group that stand in one node."""
+        return smaller(self.data_parallel, larger(1, self.devices_per_node / self.tensor_parallel))
+
+    @property
+    def stages_per_node(self) -> Quantity:
+        """Stages of one pipeline that stand in one node."""
+        return larger(1, self.devices_per_node / (self.tensor_parallel * self.data_parallel))
 
     @property
     def strategy(self) -> str:
@@ -97,33 +147,63 @@ class Layout:
         data = {0: "ddp", 2: "fsdp-grad-op", 3: "fsdp"}[int(self.zero_stage)]
         parts = [data] if self.data_parallel > 1 or self.zero_stage > 0 else []
         parts += ["tp"] if self.tensor_parallel > 1 else []
+        parts += ["pp"] if self.pipeline_parallel > 1 else []
         return " x ".join(parts) or "single"
 
 
-def _tensor_degree(axes: list[str], num_devices: int, tensor_parallel: int | None, strategy: str) -> int:
-    if "tensor_parallel" not in axes:
-        if tensor_parallel not in (None, 1):
+def plainly(quantity: Quantity, value: float) -> bool:
+    """Tell whether this is a number, of all runs, and that one: then a column need not be passed over."""
+    return isinstance(quantity, int | float) and quantity == value
+
+
+def divided(quantity: Quantity, divisor: Quantity) -> Quantity:
+    """Divide; by a plain 1 without a pass over a column."""
+    return quantity if plainly(divisor, 1) else quantity / divisor
+
+
+def smaller(first: Quantity, second: Quantity) -> Quantity:
+    """The smaller of two numbers, or of two columns entry by entry."""
+    return first + (second - first) * (second < first)
+
+
+def larger(first: Quantity, second: Quantity) -> Quantity:
+    """The larger of two numbers, or of two columns entry by entry."""
+    return first + (second - first) * (second > first)
+
+
+def _degrees(strategy: str, axes: list[str], num_devices: int, given: dict[str, int | None]) -> dict[str, int]:
+    """Deal the devices out to the axes of a strategy: what is given, and the rest to the one axis that is not."""
+    known: dict[str, int] = {}
+    for axis, degree in given.items():
+        short = next(name for name, (its_axis, _) in STRATEGIES.items() if its_axis == axis)
+        if axis in axes:
+            known |= {} if degree is None else {axis: degree}
+        elif degree not in (None, 1):
             raise ConfigError(
-                "tensor_parallel is given but the strategy has no tp", given=strategy, hint=f"'{strategy} x tp'"
+                f"{axis} is given but the strategy has no {short}", given=strategy, hint=f"'{strategy} x {short}'"
             )
-        return 1
-    if len(axes) == 1:
-        if tensor_parallel not in (None, num_devices):
+    if len(axes) == 1 and known:
+        ((axis, degree),) = known.items()
+        if degree != num_devices:
             raise ConfigError(
-                "strategy tp uses every device",
-                given=f"tensor_parallel {tensor_parallel}",
+                f"strategy {strategy} uses every device",
+                given=f"{axis} {degree}",
                 allowed=f"{num_devices}",
-                hint="'ddp x tp' or 'fsdp x tp'",
+                hint=f"'ddp x {strategy}' or 'fsdp x {strategy}'",
             )
-        return num_devices
-    if tensor_parallel is None:
+    open_axes = [axis for axis in axes if axis not in known]
+    if "data_parallel" in open_axes:  # its degree is never given: it is what the others leave
+        open_axes.remove("data_parallel")
+        open_axes.append("data_parallel")
+    if len(open_axes) > 1:
         raise ConfigError(
-            f"strategy {strategy} needs tensor_parallel", given="none", allowed=f"a divisor of {num_devices}"
+            f"strategy {strategy} needs {open_axes[0]}", given="none", allowed=f"a divisor of {num_devices}"
         )
-    if tensor_parallel < 1 or num_devices % tensor_parallel:
+    divisor = math.prod(known.values())
+    if min(known.values(), default=1) < 1 or num_devices % divisor or (not open_axes and divisor != num_devices):
         raise ConfigError(
-            "the devices do not divide by tensor_parallel",
-            given=f"{num_devices} devices, tensor_parallel {tensor_parallel}",
-            allowed=f"a divisor of {num_devices}",
+            f"the devices do not divide by {' x '.join(known)}",
+            given=", ".join([f"{num_devices} devices", *(f"{axis} {degree}" for axis, degree in known.items())]),
+            allowed=f"a divisor of {num_devices}" if open_axes else f"degrees whose product is {num_devices}",
         )
-    return tensor_parallel
+    return known | dict.fromkeys(open_axes, num_devices // divisor)

@@ -40,7 +40,7 @@ def fit_text(fitted: FittedLaw, output: Path) -> Group:
     left_out = f", {fitted.num_left_out} left out" if fitted.num_left_out else ""
     heading = f"{output}: {calibration.law} law, {fitted.num_records} records{left_out}"
     warnings = [Text(f"! {warning}", style="yellow") for warning in calibration.warnings]
-    return Group(Text(heading, style="bold"), _parameters(calibration), *warnings)
+    return Group(Text(heading, style="bold", no_wrap=True, overflow="ignore"), _parameters(calibration), *warnings)
 
 
 def _parameters(calibration: Calibration) -> Table:

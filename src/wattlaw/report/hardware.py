@@ -36,13 +36,13 @@ def list_text(devices: Sequence[Accelerator], nodes: Sequence[NodeType]) -> Grou
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=None, header_style="bold", pad_edge=False)
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 1, 0, 0))  # 80 characters hold a line
     table.add_column("accelerator", no_wrap=True)
     for heading in ("GiB", "GB/s", *RATED_PRECISIONS, "W", "link"):
         table.add_column(heading, justify="right" if heading != "link" else "left")
     for device in devices:
         rates = [
-            f"{device.peak_flop_per_s(name) / FLOP_PER_TFLOP:.4g}" if name in device.precisions else "-"
+            _rate(device.peak_flop_per_s(name) / FLOP_PER_TFLOP) if name in device.precisions else "-"
             for name in RATED_PRECISIONS
         ]
         table.add_row(
@@ -64,6 +64,10 @@ def list_text(devices: Sequence[Accelerator], nodes: Sequence[NodeType]) -> Grou
         )
     note = "dense TFLOP/s of matrix products with sums in fp32; GB/s of memory; network per direction and device"
     return Group(table, Text(note, style="dim"), Text(""), hosts)
+
+
+def _rate(tflop_per_s: float) -> str:
+    return f"{tflop_per_s:.0f}" if tflop_per_s >= 100 else f"{tflop_per_s:.3g}"
 
 
 def show_text(found: Accelerator | NodeType) -> Group:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,23 @@ TERMS = {
     "host": "host",
 }
 
+#: What the columns are that a warning names, for people.
+COLUMNS = {
+    "block_flop": "FLOP of the blocks",
+    "head_flop": "FLOP of embeddings and head",
+    "block_traffic_bytes": "memory traffic of the blocks",
+    "block_kernels": "kernels per step",
+    "weights": "weights",
+    "shard_bytes": "bytes that FSDP moves",
+    "gradient_bytes": "bytes of gradients that DDP moves",
+    "tensor_bytes": "bytes that TP moves",
+    "num_devices": "devices",
+    "num_nodes": "nodes",
+    "compute_proxy": "FLOP",
+    "memory_proxy": "memory traffic",
+    "num_steps": "steps",
+}
+
 
 def prediction_mapping(spec: RunSpec, prediction: Prediction, footprint: Footprint) -> dict[str, Any]:
     """Lay a prediction out for ``--json``: energy, time, power, terms, where they come from, and doubts."""
@@ -54,7 +72,7 @@ def prediction_text(spec: RunSpec, prediction: Prediction, footprint: Footprint)
     parts: list[Any] = [Text(title(spec), style="bold"), _totals(prediction, footprint)]
     parts.append(_terms(prediction))
     parts.append(Text(_provenance(prediction), style="dim"))
-    parts += [Text(f"! {warning}", style="yellow") for warning in prediction.warnings]
+    parts += [Text(f"! {_for_people(warning)}", style="yellow") for warning in prediction.warnings]
     return Group(*parts)
 
 
@@ -110,6 +128,11 @@ def _terms(prediction: Prediction) -> Table:
 def _provenance(prediction: Prediction) -> str:
     state = "cold" if prediction.cold else "warm"
     return f"{state}, modelled; {prediction.calibration}"
+
+
+def _for_people(warning: str) -> str:
+    """Name the columns in a warning by what they are."""
+    return re.sub(r"\b\w+\b", lambda word: COLUMNS.get(word[0], word[0]) if "_" in word[0] else word[0], warning)
 
 
 def comparison_table(rows: Sequence[tuple[RunSpec, Prediction]]) -> Table:

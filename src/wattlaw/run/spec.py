@@ -54,10 +54,11 @@ def check_runnable(spec: RunSpec) -> RunSpec:
     """Return the spec, or refuse a combination of its parts that no framework runs, with the numbers that clash.
 
     Raises:
-        ConfigError: heads or MLP that do not divide over tensor-parallel devices, sequences longer than the
-            learned positions, or more devices than the node holds.
+        ConfigError: heads or MLP that do not divide over tensor-parallel devices, blocks that do not divide over the
+            stages of a pipeline, sequences longer than the learned positions, or more devices than the node holds.
     """
     _check_tensor_parallel(spec.architecture, spec.layout)
+    _check_pipeline(spec.architecture, spec.layout)
     _check_positions(spec.architecture, spec.recipe)
     if spec.node is not None:
         _check_node(spec.node, spec.accelerator, spec.layout)
@@ -71,7 +72,8 @@ def check_fits(spec: RunSpec) -> None:
         ConfigError: with the parts that need it.
     """
     cost = step_cost(spec.architecture, spec.recipe, attention="full", head="counted")
-    needed, held = device_memory(cost, spec.layout), spec.accelerator.memory_bytes
+    needed = device_memory(cost, spec.layout, micro_batches=spec.recipe.grad_accumulation)
+    held = spec.accelerator.memory_bytes
     if needed.total_bytes <= held:
         return
     parts = {
@@ -102,6 +104,17 @@ def _check_tensor_parallel(architecture: Architecture, layout: Layout) -> None:
                     allowed=f"tensor_parallel a divisor of {size}",
                     hint="fewer tensor-parallel devices, with ddp or fsdp for the rest",
                 ).at("[layout] tensor_parallel")
+
+
+def _check_pipeline(architecture: Architecture, layout: Layout) -> None:
+    layers, stages, runs = architecture.num_layers, layout.pipeline_parallel, layout.pipeline_interleaving
+    if not every(layers % (stages * runs) == 0):
+        interleaved = "" if every(runs == 1) else f", pipeline_interleaving {runs}"
+        raise ConfigError(
+            "num_layers does not divide by the stages of the pipeline",
+            given=f"num_layers {layers}, pipeline_parallel {stages}{interleaved}",
+            allowed=f"pipeline_parallel x pipeline_interleaving a divisor of {layers}",
+        ).at("[layout] pipeline_parallel")
 
 
 def _check_positions(architecture: Architecture, recipe: Recipe) -> None:

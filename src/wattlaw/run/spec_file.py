@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import tomllib
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,8 +62,12 @@ MODEL_KEYS = tuple(dict.fromkeys((*(form[0] for form in MODEL_FORMS), *SIZE_KEYS
 HARDWARE_KEYS = ("gpu", "node", "power_limit_w")
 
 #: The two ways to give a layout: by the name of its strategy, or by its degrees.
-LAYOUT_BY_NAME = ("strategy", "num_devices", "tensor_parallel", "num_nodes")
+LAYOUT_BY_NAME = ("strategy", "num_devices", "tensor_parallel", "pipeline_parallel", "num_nodes")
 LAYOUT_BY_DEGREE = tuple(field.name for field in fields(Layout))
+#: What either way may add.
+LAYOUT_DETAILS = ("pipeline_interleaving", "sequence_parallel", "vocabulary_parallel")
+#: Of all these, the ones that may be 0; the others count.
+LAYOUT_NUMBERS = ("zero_stage", "sequence_parallel", "vocabulary_parallel")
 LAYOUT_KEYS = tuple(dict.fromkeys((*LAYOUT_BY_NAME, *LAYOUT_BY_DEGREE)))
 
 #: All keys of the tables whose values are texts.
@@ -268,12 +272,12 @@ def _hardware(base_folder: Path, table: dict[str, Any]) -> dict[str, Any]:
 def _layout(table: dict[str, Any]) -> Layout:
     refuse_unknown("key", table, LAYOUT_KEYS)
     whole: dict[str, Any] = {
-        key: expect_number(key, value) if key == "zero_stage" else expect_whole(key, value)
+        key: expect_number(key, value) if key in LAYOUT_NUMBERS else expect_whole(key, value)
         for key, value in table.items()
         if key != "strategy"
     }
     strategy = expect_text("strategy", table["strategy"]) if "strategy" in table else None
-    if not set(table) <= set(LAYOUT_BY_NAME):
+    if not set(table) <= {*LAYOUT_BY_NAME, *LAYOUT_DETAILS}:
         layout = Layout(**{key: whole[key] for key in LAYOUT_BY_DEGREE if key in whole})
         for key, said in (("strategy", strategy), ("num_devices", whole.get("num_devices"))):
             if said is not None and said != getattr(layout, key):
@@ -281,7 +285,8 @@ def _layout(table: dict[str, Any]) -> Layout:
         return layout
     if strategy is None and set(whole) - {"num_nodes"}:
         raise ConfigError("a key is missing", allowed=", ".join(STRATEGIES)).at("strategy")
-    return Layout.of("single" if strategy is None else strategy, **whole)
+    details = {key: whole.pop(key) for key in LAYOUT_DETAILS if key in whole}
+    return replace(Layout.of("single" if strategy is None else strategy, **whole), **details)
 
 
 def _named(key: str, lookup: Callable[[str], Any], name: object, base_folder: Path) -> Any:

@@ -159,16 +159,22 @@ def _shared_expert(stack: Stack, hidden_size: Quantity, setting: Setting) -> lis
 
 
 def _activation(prefix: str, stack: Stack, setting: Setting, *, numbers: Quantity, present: Quantity = 1) -> Operation:
-    """The non-linear function, and the product of a gated MLP, which keeps both factors and the gate's input."""
+    """The non-linear function, and the product of a gated MLP, which keeps both factors and the gate's input.
+
+    Where the function is written out in elementary steps, each reads and writes once forward, and reads twice and
+    writes once backward.
+    """
     element = setting.element_bytes
+    forward_steps = stack.activation_kernels
+    backward_steps = 1 + 3 * (stack.activation_kernels - 1) // 2
     return elementwise(
         f"{prefix}.activation",
         "mlp",
         setting,
-        forward_bytes=element * numbers * (2 + 3 * stack.gated),
-        backward_bytes=element * numbers * (3 + 5 * stack.gated),
-        forward_kernels=present * (stack.activation_kernels + stack.gated),
-        backward_kernels=present * (1 + 3 * (stack.activation_kernels - 1) // 2 + 2 * stack.gated),
+        forward_bytes=element * numbers * (2 * forward_steps + 3 * stack.gated),
+        backward_bytes=element * numbers * (3 * backward_steps + 5 * stack.gated),
+        forward_kernels=present * (forward_steps + stack.gated),
+        backward_kernels=present * (backward_steps + 2 * stack.gated),
         saved_bytes=element * numbers * (1 + 2 * stack.gated),
         divided=True,
     )

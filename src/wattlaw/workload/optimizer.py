@@ -34,6 +34,8 @@ class Update:
 
 
 UPDATES = {
+    # Forward and backward passes alone, as profilers time them.
+    "none": Update(flop=0, states_bytes=0, passes=0),
     # w -= lr g
     "sgd": Update(flop=2, states_bytes=0, passes=1),
     # m = mu m + g; w -= lr m

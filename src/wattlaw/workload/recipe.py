@@ -13,7 +13,7 @@ from wattlaw.units import Quantity, every
 from wattlaw.workload.architecture import require_number
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
-Optimizer = Literal["adamw", "adam", "sgd", "momentum", "adafactor", "adamw-8bit"]
+Optimizer = Literal["adamw", "adam", "sgd", "momentum", "adafactor", "adamw-8bit", "none"]
 Checkpointing = Literal["none", "selective", "full"]
 AttentionKernel = Literal["eager", "fused"]
 
@@ -41,7 +41,8 @@ class Recipe:
         target_len: length of the decoder's sequence in an encoder-decoder; ``None`` means ``seq_len``.
         grad_accumulation: micro-steps per optimizer step.
         precision: of the matrix products; fp16, bf16 and fp8 are mixed precision with fp32 master weights.
-        optimizer: whose states are kept and whose update is applied.
+        optimizer: whose states are kept and whose update is applied; ``none`` where only the forward and backward
+            passes are timed.
         checkpointing: which activations are recomputed in the backward pass.
         attention_kernel: ``eager`` writes the score matrix to memory, ``fused`` does not.
         steps: optimizer steps of the run.

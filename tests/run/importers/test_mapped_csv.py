@@ -8,7 +8,7 @@ from wattlaw.errors import FileError, UnknownNameError
 from wattlaw.parallel.layout import Layout
 from wattlaw.run.importers import import_csv
 
-HEADER = ("gpu", "batch", "layers", "strategy", "gpus", "energy", "seconds", "pipeline", "kind")
+HEADER = ("gpu", "batch", "layers", "strategy", "gpus", "energy", "seconds", "context", "kind")
 GOOD = ("Tesla T4", "8", "2", "FSDP", "2", "0.5", "60", "1", "train")
 MAP = """
 source = "a table"
@@ -47,7 +47,7 @@ gpu = "gpu"
 strategy = { column = "strategy", map = { FSDP = "fsdp", Baseline = "single" } }
 num_devices = "gpus"
 num_nodes = { value = 1 }
-pipeline_parallel = "pipeline"
+context_parallel = "context"
 
 [records.observed]
 layers = "layers"
@@ -81,6 +81,14 @@ def test_worked_row(write_csv, write_map):
     assert (record.observed, record.environment, record.source) == ({"layers": 2}, {"kind": "train"}, "a table")
 
 
+def test_a_pipeline_is_part_of_a_layout(write_csv, write_map):
+    """A row that divides the layers over stages is a whole run; a flag of 0 is no missing number."""
+    text = MAP.replace("context_parallel = ", "sequence_parallel = { value = 0 }\npipeline_parallel = ")
+    text = text.replace('FSDP = "fsdp"', 'FSDP = "fsdp x pp"')
+    found = import_csv(write_csv(HEADER, _with(context="2", gpus="4")), write_map(text))
+    assert [one.spec.layout for one in found.records] == [Layout(data_parallel=2, pipeline_parallel=2, zero_stage=3)]
+
+
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
@@ -95,7 +103,7 @@ def test_worked_row(write_csv, write_map):
         ({"gpu": "T5"}, "[hardware]: gpu: unknown accelerator; given 'T5'"),
         ({"strategy": "DDP"}, "layout.strategy: column strategy: unknown value; given 'DDP'"),
         ({"strategy": "Baseline"}, "[layout]: strategy single runs on one device"),
-        ({"pipeline": "4"}, "layout: a layout cannot express pipeline_parallel yet; given 4"),
+        ({"context": "4"}, "layout: a layout cannot express context_parallel yet; given 4"),
         ({"layers": "1.5"}, "num_layers must be a whole number; given 1.5"),
     ],
 )
@@ -140,11 +148,11 @@ def test_the_user_may_fill_in(write_csv, write_map):
 
 def test_missing_columns_are_found_first(write_csv, write_map):
     """A column that the file lacks is an error that names the map, the field in it and the nearest columns."""
-    path = write_map(MAP)
+    path, table = write_map(MAP), write_csv(HEADER[1:], GOOD[1:])
     with pytest.raises(UnknownNameError) as caught:
-        import_csv(write_csv(HEADER[1:], GOOD[1:]), path)
+        import_csv(table, path)
     text = str(caught.value)
-    assert text.startswith(f"{path}: records[0].hardware.gpu: unknown column; given 'gpu'")
+    assert text.startswith(f"{path}: records[0].hardware.gpu: unknown column of {table}; given 'gpu'")
     assert "gpus" in text
 
 

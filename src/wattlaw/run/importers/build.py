@@ -11,6 +11,7 @@ from wattlaw.run.record import Energy, RunRecord
 from wattlaw.run.spec_file import (
     HARDWARE_KEYS,
     LAYOUT_KEYS,
+    LAYOUT_NUMBERS,
     MODEL_FORMS,
     MODEL_KEYS,
     RECIPE_AMOUNTS,
@@ -91,7 +92,7 @@ def _check_parts(tables: Mapping[str, dict[str, Any]]) -> None:
     """Check what can be checked of a run that is not known as a whole, and give the accelerator its own name."""
     for name, table in tables.items():
         for key, value in table.items():
-            if isinstance(value, (int, float)) and key not in ("zero_stage", "evaluation_fraction"):
+            if isinstance(value, (int, float)) and key not in (*LAYOUT_NUMBERS, "evaluation_fraction"):
                 expect_positive(f"[{name}]: {key}", value)
     if "gpu" in tables.get("hardware", {}):
         tables["hardware"]["gpu"] = accelerator(tables["hardware"]["gpu"]).name

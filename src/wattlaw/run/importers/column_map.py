@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from wattlaw.run.importers.rows import Row
 
 #: Degrees that a source may state and that a layout may not express yet: above 1, such a row is skipped.
-OTHER_DEGREES = ("pipeline_parallel", "context_parallel", "expert_parallel")
+OTHER_DEGREES = ("context_parallel", "expert_parallel")
 
 #: Fields of a record itself that a map may fill, and those of an energy; true where the field is a text.
 RECORD_KEYS = {"record_id": True, "status": True, "duration_s": False, "source": True, "notes": True}

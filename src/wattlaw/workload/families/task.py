@@ -87,7 +87,9 @@ def _named(head: str) -> TaskName:
 def _from_class(fields: Fields) -> TaskName:
     classes = fields.texts("architectures")
     if not classes:
-        raise FileError("the field is missing, so the head is unknown", hint="head = lm, mlm, classification or none").at("architectures")
+        raise FileError(
+            "the field is missing, so the head is unknown", hint="head = lm, mlm, classification or none"
+        ).at("architectures")
     for ending, task in ENDINGS:
         if classes[0].endswith(ending) and not classes[0].endswith("DoubleHeadsModel"):
             return task

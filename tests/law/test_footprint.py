@@ -1,0 +1,92 @@
+"""Money and carbon from figures that the user names."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from wattlaw.errors import ConfigError
+from wattlaw.law.footprint import Footprint, footprint, scaled
+from wattlaw.law.interval import Interval
+from wattlaw.law.prediction import Prediction
+
+KWH = 3.6e6
+
+
+def prediction(*, time=True):
+    """Ten kilowatt-hours in two hours."""
+    energy = Interval(low=8 * KWH, mid=10 * KWH, high=15 * KWH, level=0.9)
+    return Prediction(
+        energy_j=energy,
+        duration_s=Interval(low=3600, mid=7200, high=10800, level=0.9) if time else None,
+        power_w=5000.0,
+        boundary="node",
+        terms_j={},
+        terms_s={},
+        calibration="",
+        cold=False,
+        in_domain=True,
+        outside=(),
+        warnings=(),
+    )
+
+
+def test_worked_numbers():
+    """10 kWh at PUE 1.2 are 12 kWh: 4.8 kg at 400 g/kWh, 3.60 at 0.30; four devices for 2 h at 1.50 are 12."""
+    found = footprint(
+        prediction(),
+        num_devices=4,
+        pue=1.2,
+        carbon_g_per_kwh=400,
+        price_per_kwh=0.3,
+        price_per_device_hour=1.5,
+    )
+    assert found.facility_energy_j.mid == pytest.approx(12 * KWH)
+    assert found.carbon_g.mid == pytest.approx(4800)
+    assert found.carbon_g.low == pytest.approx(3840)
+    assert found.electricity_cost.high == pytest.approx(5.4)
+    assert found.device_cost.mid == pytest.approx(12)
+    assert found.carbon_g.level == 0.9
+
+
+def test_what_was_not_given_is_not_known():
+    """No price, no cost; no time, no rent; without a PUE the electricity is the nodes'."""
+    assert footprint(prediction(), num_devices=1) == Footprint()
+    assert footprint(prediction(time=False), num_devices=1, price_per_device_hour=1).device_cost is None
+    found = footprint(prediction(), num_devices=1, carbon_g_per_kwh=100)
+    assert (found.facility_energy_j, found.carbon_g.mid) == (None, pytest.approx(1000))
+
+
+def test_a_price_may_be_zero():
+    """Carbon-free electricity emits nothing, which is not the same as unknown."""
+    assert footprint(prediction(), num_devices=1, carbon_g_per_kwh=0).carbon_g.mid == 0
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        {"pue": 0.9},
+        {"pue": float("nan")},
+        {"pue": float("inf")},
+        {"carbon_g_per_kwh": -1},
+        {"price_per_kwh": float("nan")},
+        {"price_per_device_hour": float("inf")},
+    ],
+)
+def test_figures_that_cannot_be_are_refused(figures):
+    """With what is allowed."""
+    with pytest.raises(ConfigError, match="allowed >="):
+        footprint(prediction(), num_devices=1, **figures)
+
+
+def test_scaling_keeps_the_level():
+    """All three numbers are multiplied."""
+    assert scaled(Interval(low=1, mid=2, high=3, level=0.8), 2) == Interval(low=2, mid=4, high=6, level=0.8)
+
+
+@pytest.mark.parametrize("boundary", ["accelerators", "facility", ""])
+def test_a_pue_is_of_nodes_only(boundary):
+    """An energy that lacks the host, or already holds the facility, is not multiplied by a PUE."""
+    with pytest.raises(ConfigError, match="multiplies the energy of nodes"):
+        footprint(replace(prediction(), boundary=boundary), num_devices=1, pue=1.2)

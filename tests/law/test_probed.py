@@ -1,0 +1,307 @@
+"""A host's calibration from a probe."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from wattlaw.errors import ConfigError, DataError
+from wattlaw.hardware import accelerator
+from wattlaw.law import probed
+from wattlaw.law.anchor import Anchor, anchors_of
+from wattlaw.law.bundled import bundled
+from wattlaw.law.calibration import Calibration
+from wattlaw.law.loading import load_law
+from wattlaw.law.prediction import predict
+from wattlaw.law.probed import anchors, calibrate_host, condition, covariance_before, within_bounds
+from wattlaw.law.step import COMMON_PACE, PARAMETERS, SPREAD_BY_SCOPE, between_machines
+from wattlaw.parallel.layout import Layout
+from wattlaw.run import RunSpec
+from wattlaw.workload import Recipe, preset
+
+COVARIANCE = between_machines()
+NAMES = [parameter.name for parameter in PARAMETERS]
+
+
+@dataclass(frozen=True)
+class Number:
+    """A measured number without a unit."""
+
+    value: float
+    error: float = 0.0
+
+
+@pytest.fixture(scope="module")
+def prior() -> Calibration:
+    """The shipped calibration without the machines that later ones may add."""
+    shipped = bundled()
+    kept = {name: shipped.machines[name] for name in ("a100-sxm4-40gb", "rtx-2080-ti")}
+    return replace(shipped, machines=kept)
+
+
+@pytest.fixture(scope="module")
+def h100():
+    """A device that the shipped calibration has not seen."""
+    return accelerator("h100-sxm5-80gb")
+
+
+def run_on(device) -> RunSpec:
+    """BERT-base on one device."""
+    recipe = Recipe(batch_size=32, seq_len=128, precision="bf16", steps=100)
+    return RunSpec(
+        architecture=preset("bert-base-uncased"),
+        recipe=recipe,
+        layout=Layout.of("single", num_devices=1),
+        accelerator=device,
+    )
+
+
+def anchor_of(name: str, figures: dict, device, prior: Calibration) -> Anchor:
+    """The anchor of one parameter."""
+    return next(one for one in anchors(figures, device, prior) if one.parameter == name)
+
+
+def test_shares_of_the_data_sheet(h100, prior) -> None:
+    """Half of the bf16 peak and an eighth of the TF32 peak are a quarter, the geometric mean; so for a link."""
+    figures = {
+        "matrix_bf16_flop_per_s": Number(0.5 * h100.peak_flop_per_s("bf16")),
+        "matrix_tf32_flop_per_s": Number(0.125 * h100.peak_flop_per_s("tf32")),
+        "collective_2_bytes_per_s": Number(0.3 * h100.link.bytes_per_s),
+    }
+    matrix = anchor_of("matrix_fraction", figures, h100, prior)
+    assert matrix.value == pytest.approx(0.25)
+    assert matrix.told_by == ("matrix_tf32_flop_per_s", "matrix_bf16_flop_per_s")
+    assert anchor_of("link_fraction", figures, h100, prior).value == pytest.approx(0.3)
+
+
+def test_uncertainties_add_as_squares(h100, prior) -> None:
+    """An anchor is no surer than the transfer, and less sure where formats differ or a figure scatters."""
+    peak = h100.peak_flop_per_s("bf16")
+    exact = anchor_of("matrix_fraction", {"matrix_bf16_flop_per_s": Number(0.5 * peak)}, h100, prior)
+    rough = anchor_of("matrix_fraction", {"matrix_bf16_flop_per_s": Number(0.5 * peak, error=0.3)}, h100, prior)
+    assert exact.spread == pytest.approx(probed.TRANSFER_SPREAD["matrix_fraction"])
+    assert rough.spread == pytest.approx(math.hypot(probed.TRANSFER_SPREAD["matrix_fraction"], 0.3))
+
+
+def test_a_memory_that_reaches_what_others_reach_changes_nothing(h100, prior) -> None:
+    """At the reference share of the bandwidth the traffic factor is the common one, at half of it twice that."""
+    usual = probed.REFERENCE_BANDWIDTH_FRACTION * h100.bandwidth_bytes_per_s
+    same = anchor_of("traffic_factor", {"copy_bytes_per_s": Number(usual)}, h100, prior)
+    half = anchor_of("traffic_factor", {"copy_bytes_per_s": Number(usual / 2)}, h100, prior)
+    assert same.value == pytest.approx(prior.parameter("traffic_factor"))
+    assert half.value == pytest.approx(2 * prior.parameter("traffic_factor"))
+
+
+def test_a_layer_tells_its_traffic_and_long_passes_only_hint(h100, prior) -> None:
+    """A layer at a fifth of the bandwidth has a factor of five; without it, copies say less, and less surely."""
+    layer = Number(h100.bandwidth_bytes_per_s / 5)
+    copies = Number(0.9 * h100.bandwidth_bytes_per_s)
+    both = anchor_of("traffic_factor", {"layer_traffic_bytes_per_s": layer, "copy_bytes_per_s": copies}, h100, prior)
+    hint = anchor_of("traffic_factor", {"copy_bytes_per_s": copies}, h100, prior)
+    assert both.value == pytest.approx(5)
+    assert both.told_by == ("layer_traffic_bytes_per_s",)
+    assert hint.spread > 2 * both.spread
+
+
+def test_a_processor_may_be_farther_from_what_gpus_have_in_common(h100, prior) -> None:
+    """The same measurement counts for more on a CPU, of which the common parameters say less."""
+    of_gpu, of_cpu = (covariance_before(prior, device) for device in (h100, accelerator("generic-cpu")))
+    anchor = Anchor(parameter="traffic_factor", value=20.0, spread=0.25)
+    moved = [
+        {one.name: one.value for one in condition([anchor], prior.parameters, covariance)}["traffic_factor"]
+        for covariance in (of_gpu, of_cpu)
+    ]
+    assert prior.parameter("traffic_factor") < moved[0] < moved[1] < 20.0
+    alone = replace(prior, machines={})
+    np.testing.assert_allclose(covariance_before(alone, h100), 2 * between_machines())
+
+
+def test_latency_of_a_collective_is_what_the_law_makes_of_two_steps(h100, prior) -> None:
+    """Put into the law's smooth maximum beside the plain step, the latency gives the divided step back."""
+    figures = {
+        "plain_step_s": Number(6e-3), "sharded_step_s": Number(10e-3), "sharded_step_collectives": Number(15.0),
+        "tensor_step_s": Number(18e-3), "tensor_step_collectives": Number(24.0),
+    }  # fmt: skip
+    latency_s = anchor_of("collective_s", figures, h100, prior).value
+    assert ((15 * latency_s) ** 3 + 6e-3**3) ** (1 / 3) == pytest.approx(10e-3)
+    # All-reduces of tensor parallelism are work of the host: they add.
+    assert anchor_of("tensor_collective_s", figures, h100, prior).value == pytest.approx(12e-3 / 24)
+
+
+def test_a_hidden_latency_is_not_guessed_from_steps(h100, prior) -> None:
+    """Where the divided step is no longer than the plain one, the bare latency counts, and without it none."""
+    figures = {
+        "plain_step_s": Number(6e-3), "sharded_step_s": Number(6.1e-3), "sharded_step_collectives": Number(15.0),
+        "tensor_step_s": Number(5e-3), "tensor_step_collectives": Number(24.0),
+    }  # fmt: skip
+    assert anchors(figures, h100, prior) == ()
+    with_bare = {**figures, "collective_2_latency_s": Number(2e-5), "collective_8_latency_s": Number(8e-5)}
+    assert anchor_of("collective_s", with_bare, h100, prior).value == pytest.approx(4e-5)
+
+
+def test_power_above_the_active_one(h100, prior) -> None:
+    """Of 700 W: 140 W with empty kernels is a fifth, 630 W in products 0.7 more; memory below that is no share."""
+    figures = {
+        "accelerators_launch_power_w": Number(140.0, error=0.01),
+        "accelerators_matrix_power_w": Number(630.0, error=0.01),
+        "accelerators_memory_power_w": Number(130.0),
+        "accelerators_idle_power_w": Number(70.0),
+    }
+    found = {one.parameter: one.value for one in anchors(figures, h100, prior)}
+    assert found == pytest.approx({"active_fraction": 0.2, "compute_fraction": 0.7})
+
+
+def test_shares_above_one_are_told(h100) -> None:
+    """Above a data sheet a share is held at 1 and told; a time has no bound."""
+    high = Anchor(parameter="matrix_fraction", value=1.3, spread=0.1)
+    slow = Anchor(parameter="launch_kernel_s", value=7.0, spread=0.1)
+    kept, (note,) = within_bounds([high, slow], h100)
+    assert kept == (replace(high, value=1.0), slow)
+    assert "measured as 1.3 and is held at its bound 1" in note
+
+
+def test_a_sure_anchor_is_met_and_a_vague_one_changes_nothing(prior) -> None:
+    """The two limits of an anchor's uncertainty."""
+    before = prior.parameters
+    for spread, expected in ((1e-6, 0.9), (1e6, before["matrix_fraction"])):
+        anchor = Anchor(parameter="matrix_fraction", value=0.9, spread=spread)
+        found = {one.name: one for one in condition([anchor], before, COVARIANCE)}
+        assert found["matrix_fraction"].value == pytest.approx(expected, rel=1e-4)
+        others = {name: one.value for name, one in found.items() if name != "matrix_fraction"}
+        assert others == pytest.approx({name: before[name] for name in others})
+        assert found["traffic_factor"].origin == "prior"
+
+
+def test_a_slow_host_is_slow_in_all_that_it_works_on(prior) -> None:
+    """Launches measured twice as slow make updates slower by 2 to the power of the correlation of the pace, 0.877."""
+    anchor = Anchor(parameter="launch_kernel_s", value=2 * prior.parameter("launch_kernel_s"), spread=1e-6)
+    found = {one.name: one for one in condition([anchor], prior.parameters, COVARIANCE)}
+    correlation = COMMON_PACE**2 / (COMMON_PACE**2 + SPREAD_BY_SCOPE["pace"] ** 2)
+    update = found["update_tensor_s"]
+    assert update.value / update.before == pytest.approx(2**correlation, rel=1e-4)
+    assert update.origin == "moved along"
+    assert found["link_fraction"].value == pytest.approx(found["link_fraction"].before)
+
+
+@settings(max_examples=40)
+@given(st.data())
+def test_anchors_never_make_a_parameter_less_sure(data) -> None:
+    """Every anchor takes uncertainty away, and what is measured ends between what it was and what was measured."""
+    chosen = data.draw(st.sets(st.sampled_from(sorted(probed.RULES)), min_size=1, max_size=1))
+    spread = data.draw(st.floats(0.01, 2.0))
+    value = data.draw(st.floats(1e-6, 1.0))
+    calibration = bundled()
+    found = [Anchor(parameter=name, value=value, spread=spread) for name in chosen]
+    before = condition([replace(found[0], spread=1e9)], calibration.parameters, COVARIANCE)
+    after = condition(found, calibration.parameters, COVARIANCE)
+    for one, other in zip(before, after, strict=True):
+        assert other.spread <= one.spread * (1 + 1e-9)
+        if other.name in chosen:
+            low, high = sorted((other.before, value))
+            assert low * (1 - 1e-6) <= other.value <= high * (1 + 1e-6)
+
+
+def test_a_machine_is_recovered_from_exact_figures(h100, prior) -> None:
+    """Figures made from a drawn machine's own parameters bring its step's time within a tenth; cold it is far off."""
+    generator = np.random.default_rng(5)
+    truth = dict(prior.parameters)
+    pace = math.exp(1.5 * COMMON_PACE)
+    for name in ("launch_step_s", "launch_kernel_s", "update_step_s", "update_tensor_s"):
+        truth[name] *= pace * math.exp(0.1 * generator.normal())
+    truth["matrix_fraction"] = 0.25
+    figures = {
+        "matrix_bf16_flop_per_s": Number(0.25 * h100.peak_flop_per_s("bf16")),
+        **{name: Number(truth[name]) for name in ("launch_step_s", "launch_kernel_s", "update_tensor_s")},
+    }
+    host = calibrate_host(figures, h100, prior)
+    real = replace(prior, machines={h100.name: replace(host.calibration.machines[h100.name], parameters=truth)})
+    times_s = [
+        predict([run_on(h100)], calibration)[0].duration_s.mid for calibration in (real, host.calibration, prior)
+    ]
+    assert abs(math.log(times_s[1] / times_s[0])) < 0.1
+    assert abs(math.log(times_s[2] / times_s[0])) > 0.5
+
+
+def test_a_probed_machine_is_warm_with_the_interval_of_a_cold_one(h100, prior) -> None:
+    """No run was measured: the interval stays as wide as of machines that no fit has seen, and a warning says so."""
+    host = calibrate_host({"launch_kernel_s": Number(1e-5)}, h100, prior, doubts=("busy",))
+    (warm,), (cold,) = predict([run_on(h100)], host.calibration), predict([run_on(h100)], prior)
+    assert (warm.cold, cold.cold) == (False, True)
+    assert warm.duration_s.mid != cold.duration_s.mid
+    assert warm.duration_s.high / warm.duration_s.mid == pytest.approx(cold.duration_s.high / cold.duration_s.mid)
+    assert any("from a probe, not from runs" in warning for warning in warm.warnings)
+    assert "probe of h100-sxm5-80gb: busy" in warm.warnings
+
+
+def test_other_machines_stay_as_they_are(h100, prior) -> None:
+    """A probe of one machine changes no prediction of another, seen or not."""
+    host = calibrate_host({"launch_kernel_s": Number(1e-5)}, h100, prior)
+    for name in ("a100-sxm4-40gb", "l4"):
+        spec = run_on(accelerator(name))
+        (before,), (after,) = predict([spec], prior), predict([spec], host.calibration)
+        assert (after.energy_j, after.duration_s) == (before.energy_j, before.duration_s)
+
+
+def test_a_seen_gpu_keeps_what_is_known_of_it(prior) -> None:
+    """On a GPU that a fit has seen, what is not measured stays that machine's and not what machines have in common."""
+    device = accelerator("a100-sxm4-40gb")
+    host = calibrate_host({"link": Number(1.0), "launch_kernel_s": Number(3e-5)}, device, prior)
+    own = {one.name: one for one in host.parameters}
+    assert own["clock_threshold"].value == pytest.approx(prior.machines[device.name].parameters["clock_threshold"])
+    assert not host.calibration.machines[device.name].residuals
+
+
+def test_every_parameter_says_where_it_comes_from(h100, prior) -> None:
+    """The three origins name every parameter once, in the value and in the file's provenance."""
+    host = calibrate_host({"launch_kernel_s": Number(1e-5)}, h100, prior)
+    provenance = host.calibration.provenance
+    assert provenance["state"] == "probed"
+    lists = [provenance[f"parameters_{origin}"] for origin in ("measured", "moved_along", "prior")]
+    named = [name for names in lists for name in names.split(", ") if name]
+    assert sorted(named) == sorted(NAMES)
+    assert lists[0] == "launch_kernel_s"
+
+
+def test_the_file_keeps_the_anchors(h100, prior, tmp_path) -> None:
+    """Saved and loaded, the calibration is the same and holds what was measured, for a fit that starts from it."""
+    host = calibrate_host({"launch_kernel_s": Number(1e-5, error=0.2)}, h100, prior)
+    host.calibration.save(tmp_path / "host.json")
+    loaded = Calibration.load(tmp_path / "host.json")
+    assert loaded == host.calibration
+    (anchor,) = anchors_of(loaded, h100.name)
+    assert anchor.parameter == "launch_kernel_s"
+    assert anchor.value == pytest.approx(1e-5)
+    assert anchor.spread == pytest.approx(math.hypot(0.2, probed.TRANSFER_SPREAD["launch_kernel_s"]))
+    assert anchors_of(loaded, "l4") == ()
+
+
+def test_a_host_is_a_law_that_commands_take(prior, tmp_path) -> None:
+    """A share measured far above its data sheet still makes a file that ``predict`` and ``fit`` accept."""
+    device = accelerator("generic-cpu")
+    host = calibrate_host({"matrix_fp32_flop_per_s": Number(1e15)}, device, prior)
+    host.calibration.save(tmp_path / "host.json")
+    assert load_law(tmp_path / "host.json") == host.calibration
+    assert host.calibration.machines["generic-cpu"].parameters["matrix_fraction"] <= 1
+
+
+def test_every_rule_has_a_parameter_and_an_uncertainty() -> None:
+    """A rule for a parameter that the law does not have would be lost in silence."""
+    assert probed.RULES.keys() == probed.TRANSFER_SPREAD.keys()
+    assert probed.RULES.keys() <= set(NAMES)
+
+
+def test_a_prior_of_another_law_is_refused(h100, prior) -> None:
+    """The anchors are the step law's."""
+    with pytest.raises(ConfigError, match="step law"):
+        calibrate_host({"launch_kernel_s": Number(1e-5)}, h100, replace(prior, law="paper"))
+
+
+def test_figures_that_say_nothing_are_refused(h100, prior) -> None:
+    """A file that would be the prior under another name is not written."""
+    with pytest.raises(DataError, match="no figure"):
+        calibrate_host({"enqueue_kernel_s": Number(1e-6)}, h100, prior)

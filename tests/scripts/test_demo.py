@@ -1,0 +1,28 @@
+"""The main job on real input, as ``make demo`` runs it."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "scripts" / "demo.py"
+
+
+def test_the_demo_prints_its_tables_and_draws_its_figure(tmp_path, monkeypatch, capsys):
+    """Five ways of running it, with energy, interval, time, power and terms; one figure in three formats."""
+    pytest.importorskip("altair")
+    specification = importlib.util.spec_from_file_location("demo", SCRIPT)
+    demo = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(demo)
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "examples").symlink_to(SCRIPT.parents[1] / "examples")
+    monkeypatch.setattr(demo, "HERE", tmp_path / "scripts")
+    demo.main()
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("single", "fsdp", "tp", "greenest", "fastest", "Wh", "min", "95 % interval"))
+    figures = sorted((tmp_path / "build" / "demo").iterdir())
+    assert [figure.suffix for figure in figures] == [".html", ".png", ".svg"]
+    assert all(figure.stat().st_size > 1000 for figure in figures)
+    assert "http" not in (tmp_path / "build" / "demo" / figures[2].name).read_text().replace("http://www.w3.org", "")
