@@ -1,8 +1,9 @@
 """How well a probe alone predicts what was then measured: ``probe_check.py HOST.json RECORDS.jsonl...``.
 
-Prints, by strategy, the median and the mean of |ln(predicted / measured)| of the step's time with the shipped
-calibration (cold) and with the probe's, and of the accelerators' energy where the records have it. Set-up is left out
-of the predictions, because a sweep's records leave it out; so is the host's power, because it is not the accelerators'.
+Prints, by strategy, of |ln(predicted / measured)| of the step's time its median, its mean, and its mean about the median
+ratio, with the shipped calibration (cold) and with the probe's; and the same of the accelerators' energy, where the
+records have it. Set-up is left out of the predictions, because a sweep's records leave it out; so is the host's power,
+which is not the accelerators'.
 """
 
 from __future__ import annotations
@@ -45,7 +46,10 @@ def check(host: Calibration, records: Sequence[RunRecord]) -> Errors:
         sizes = [abs(value) for value in values]
         row[f"{name}_median_abs_log"] = round(statistics.median(sizes), 4)
         row[f"{name}_mean_abs_log"] = round(statistics.mean(sizes), 4)
-        row[f"{name}_median_ratio"] = round(math.exp(statistics.median(values)), 4)
+        middle = statistics.median(values)
+        row[f"{name}_median_ratio"] = round(math.exp(middle), 4)
+        # What a busier or a quieter hour leaves as it is: how far the ratios are from their median.
+        row[f"{name}_mean_abs_log_about_median"] = round(statistics.mean(abs(value - middle) for value in values), 4)
     return errors
 
 

@@ -18,7 +18,7 @@ TRAIN = """
     model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 1))
     with measure(output=sys.argv[1]) as job:
         end = time.monotonic() + 1.3
-        while time.monotonic() < end:
+        while True:
             model(torch.ones(2, 4) * (1 + dist.get_rank())).sum().backward()
             # Both must leave in the same step.
             going = torch.tensor(float(time.monotonic() < end))
@@ -59,7 +59,8 @@ def test_two_ranks_on_one_node_give_one_record_with_the_nodes_energy_once(driver
     for store in (outer, inner):
         (record,) = read_records(store)
         assert record.status == "ok"
-        assert record.energy("accelerators").energy_j == pytest.approx(200.0 * record.duration_s, rel=0.05)
+        # The windows of meter and job differ by what a busy machine takes to switch; a second count would double it.
+        assert record.energy("accelerators").energy_j == pytest.approx(200.0 * record.duration_s, rel=0.25)
         assert record.environment["world_size"] == "2"
         assert record.environment["launcher"] == "torchrun"
         assert record.environment["measured_by"].endswith("rank 0")

@@ -59,7 +59,7 @@ TRANSFER_SPREAD = {
 
 #: What machines have in common was found on GPUs: the parameters of a processor may be farther from it, by this
 #: standard deviation of the logarithm.
-PROCESSOR_SPREAD = 0.5
+PROCESSOR_SPREAD = 1.0
 #: How far a figure may be from its parameter, further, where only long passes over memory were measured and no layer.
 PASSES_SPREAD = 0.6
 

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import torch
 
 NAMES = ("layer_traffic_bytes_per_s",)
-#: (hidden size, sequences, tokens per sequence), by device: so large that a GPU, and not its host, bounds the step; on a
-#: CPU small ones too, since what each operation costs before it computes adds to its time there.
-SIZES = {"cpu": ((64, 8, 64), (128, 8, 64), (256, 4, 128)), "cuda": ((1024, 64, 512), (2048, 32, 512))}
+#: (hidden size, sequences, tokens per sequence), by device: so large that a GPU, and not its host, bounds the step; on
+#: a CPU small ones too, since what each operation costs before it computes adds to its time there.
+SIZES = {"cpu": ((64, 8, 128), (128, 8, 64), (256, 4, 128)), "cuda": ((1024, 64, 512), (2048, 32, 512))}
 DEPTHS = (1, 3)
 HEAD_SIZE, VOCAB_SIZE = 64, 64
 #: Less than this share of a layer's time beside its products is within the noise.
