@@ -1,9 +1,9 @@
 """How well a probe alone predicts what was then measured: ``probe_check.py HOST.json RECORDS.jsonl...``.
 
-Prints, by strategy, of |ln(predicted / measured)| of the step's time its median, its mean, and its mean about the median
-ratio, with the shipped calibration (cold) and with the probe's; and the same of the accelerators' energy, where the
-records have it. Set-up is left out of the predictions, because a sweep's records leave it out; so is the host's power,
-which is not the accelerators'.
+Prints, by strategy, of |ln(predicted / measured)| of the step's time its median, its mean, and its mean about the
+median ratio, with the shipped calibration (cold) and with the probe's; and the same of the accelerators' energy, where
+the records have it. Set-up is left out of the predictions, because a sweep's records leave it out; so is the host's
+power, which is not the accelerators'.
 """
 
 from __future__ import annotations

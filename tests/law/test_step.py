@@ -74,7 +74,7 @@ def by_hand(p, c):
     sharded = 1 if c["shard_collectives"] > 0 else 0
     link = p["link_fraction"] * c["link_bytes_per_s"]
     port = p["network_fraction"] * c["network_bytes_per_s"]
-    unsharded = sharded * 6 * c["weights"] * p["unshard_factor"]
+    unsharded = c["unshard_bytes"] * p["unshard_factor"]
     wire = max((c["shard_bytes"] + unsharded) / link, c["shard_port_bytes"] / port)
     tensor_wire = max(c["tensor_bytes"] / link, c["tensor_port_bytes"] / port)
     stage_wire = max(c["stage_bytes"] / link, c["stage_port_bytes"] / port)
@@ -267,7 +267,7 @@ def test_a_hidden_link_costs_nothing_and_a_slow_one_its_bytes(spec):
     hidden = terms(quiet, columns)
     assert hidden.terms_s["communication"][0] < 1e-3 * hidden.duration_s[0]
     slow = terms(quiet, columns | {"link_bytes_per_s": np.array([1e6])})
-    sent = columns["shard_bytes"] + 6 * columns["weights"] * START["unshard_factor"]
+    sent = columns["shard_bytes"] + columns["unshard_bytes"] * START["unshard_factor"]
     assert slow.duration_s[0] == pytest.approx(1000 * sent[0] / (START["link_fraction"] * 1e6), rel=1e-2)
 
 

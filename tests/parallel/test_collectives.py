@@ -67,6 +67,7 @@ def test_shard_bytes_of_bert_base_on_four_ranks():
     assert BERT_BASE == 109_482_240
     found = said(Layout.of("fsdp", num_devices=4), weights_bytes=2 * BERT_BASE)
     assert found.shard_bytes == 3 * 2 * BERT_BASE * 3 / 4 == 492_670_080
+    assert found.unshard_bytes == 3 * 2 * BERT_BASE  # all of each, whatever the number of ranks
     assert found.shard_collectives == 3 * (12 + 1)  # twelve blocks and the rest of the model, each its own unit
     assert (found.gradient_bytes, found.gradient_collectives) == (0, 0)
     assert (found.tensor_bytes, found.tensor_collectives) == (0, 0)
@@ -77,6 +78,7 @@ def test_kept_weights_are_gathered_once():
     full, kept = (said(Layout.of(name, num_devices=4)) for name in ("fsdp", "fsdp-grad-op"))
     assert kept.shard_bytes == pytest.approx(full.shard_bytes * 2 / 3, rel=1e-15)
     assert kept.shard_collectives == full.shard_collectives * 2 / 3
+    assert kept.unshard_bytes == pytest.approx(full.unshard_bytes * 2 / 3, rel=1e-15)
 
 
 def test_replicas_all_reduce_their_gradients():

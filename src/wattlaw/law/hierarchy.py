@@ -54,11 +54,16 @@ class Machine:
         residuals: takes logarithms of parameters, shape ``[parameters]``, and returns ln(predicted / observed),
             shape ``[residuals]``.
         groups: which residuals are left out together, shape ``[residuals]``.
+        anchors: logarithms of parameters that were measured by themselves, shape ``[parameters]``; any number where
+            one was not.
+        anchor_spread: standard deviations of these, ``inf`` where nothing was measured.
     """
 
     name: str
     residuals: Callable[[Numbers], Numbers]
     groups: NDArray[np.intp]
+    anchors: Numbers | float = 0.0
+    anchor_spread: Numbers | float = np.inf
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +138,8 @@ class _Problem:
         tie = self.tie()
         parts = [(common - self.prior.centre) / self.prior.spread]
         for machine, values in zip(self.machines, own, strict=True):
-            parts += [soften(machine.residuals(values)), tie @ (values - common)]
+            held = (values - machine.anchors) / machine.anchor_spread
+            parts += [soften(machine.residuals(values)), tie @ (values - common), held]
         return np.concatenate(parts)
 
     def jacobian(self, unknowns: Numbers) -> Numbers:
@@ -149,7 +155,9 @@ class _Problem:
             data[:, place] = slopes
             tied = np.zeros((size, len(unknowns)))
             tied[:, place], tied[:, :size] = tie, -tie
-            blocks += [data, tied]
+            held = np.zeros((size, len(unknowns)))
+            held[:, place] = np.diag(np.broadcast_to(1 / np.asarray(machine.anchor_spread), size))
+            blocks += [data, tied, held]
         return np.concatenate(blocks)
 
     def held_out(self, unknowns: Numbers) -> tuple[Numbers, ...]:
@@ -172,7 +180,7 @@ class _Problem:
                 leverage = rows[member] @ inverse @ rows[member].T
                 out[member] = np.linalg.solve(np.eye(len(leverage)) * (1 + 1e-9) - leverage, plain[member])
             found.append(out)
-            start += len(plain) + len(self.prior.centre)
+            start += len(plain) + 2 * len(self.prior.centre)
         return tuple(found)
 
 

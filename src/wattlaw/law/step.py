@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from wattlaw.errors import DataError, UnknownNameError
 from wattlaw.features.table import Table
 from wattlaw.law import hierarchy
+from wattlaw.law.anchor import anchors_of
 from wattlaw.law.calibration import Calibration, Estimate, MachineCalibration, Residuals
 from wattlaw.parallel.layout import plainly
 
@@ -130,9 +131,9 @@ COLUMNS = (
     "block_traffic_bytes",
     "head_traffic_bytes",
     "block_kernels",
-    "weights",
     "weight_tensors",
     "shard_bytes",
+    "unshard_bytes",
     "shard_collectives",
     "gradient_bytes",
     "gradient_collectives",
@@ -166,7 +167,7 @@ DOMAIN_COLUMNS = (
     "head_flop",
     "block_traffic_bytes",
     "block_kernels",
-    "weights",
+    "optimizer_traffic_bytes",
     "shard_bytes",
     "gradient_bytes",
     "tensor_bytes",
@@ -183,8 +184,6 @@ FORWARD_SHARE = 1 / 3
 EVALUATION_BATCH_RATIO = 8.0
 #: How sharply the governor switches, as a share of the threshold (no effect between 0.02 and 0.2).
 CLOCK_WIDTH = 0.1
-#: FSDP moves 16-bit weights three times: two gathers, one scatter.
-SHARDED_BYTES_PER_WEIGHT = 6.0
 
 
 def smooth_max(first: Numbers, second: Numbers) -> Numbers:
@@ -230,8 +229,8 @@ def terms(parameters: Mapping[str, Numbers | float], columns: Mapping[str, Numbe
     link = p["link_fraction"] * c["link_bytes_per_s"]
     port = p["network_fraction"] * c["network_bytes_per_s"]
     sharded = c["shard_collectives"] > 0
-    unsharded_bytes = sharded * SHARDED_BYTES_PER_WEIGHT * c["weights"] * p["unshard_factor"]
-    wire_s = on_the_way(c["shard_bytes"] + unsharded_bytes, link, c["shard_port_bytes"], port)
+    copied_bytes = p["unshard_factor"] * c["unshard_bytes"]
+    wire_s = on_the_way(c["shard_bytes"] + copied_bytes, link, c["shard_port_bytes"], port)
     # The next kernel waits for what tensor parallelism reduces, so that none runs beside it.
     tensor_s = on_the_way(c["tensor_bytes"], link, c["tensor_port_bytes"], port)
     stage_s = on_the_way(c["stage_bytes"], link, c["stage_port_bytes"], port)
@@ -306,7 +305,8 @@ class StepLaw:
 
     Attributes:
         prior: a calibration whose common parameters the fit starts from; ``None`` starts from the round figures of
-            ``PARAMETERS``. Machines that only the prior saw are kept.
+            ``PARAMETERS``. Machines that only the prior saw are kept, and what a probe measured of a machine holds
+            that machine's parameters, as far as the probe was sure.
     """
 
     name: ClassVar[str] = "step"
@@ -387,10 +387,20 @@ class StepLaw:
                 name=name,
                 residuals=_residuals_of(part),
                 groups=np.tile(np.unique(part.text("group"), return_inverse=True)[1], len(_targets(part))),
+                **self._anchors(name),
             )
             for name, part in zip(names, parts, strict=True)
         ]
         return names, hierarchy.fit(machines, self._hyperprior())
+
+    def _anchors(self, machine: str) -> dict[str, Numbers]:
+        """Lay out what a probe measured of a machine; a parameter that it did not measure has an infinite spread."""
+        found = {} if self.prior is None else {one.parameter: one for one in anchors_of(self.prior, machine)}
+        rows = [found.get(parameter.name) for parameter in PARAMETERS]
+        return {
+            "anchors": np.array([0.0 if one is None else np.log(one.value) for one in rows]),
+            "anchor_spread": np.array([np.inf if one is None else one.spread for one in rows]),
+        }
 
     def _hyperprior(self) -> hierarchy.Prior:
         between = between_machines()

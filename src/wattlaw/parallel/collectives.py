@@ -69,6 +69,7 @@ class Communication:
 
     Attributes:
         shard_bytes: of weights gathered and gradients scattered per micro-step, where they are sharded.
+        unshard_bytes: copied into and out of the flat shards around these collectives, per micro-step.
         shard_collectives: of these, per micro-step.
         gradient_bytes: of gradients all-reduced (or scattered) per optimizer step, where weights are not sharded.
         gradient_collectives: of these, per optimizer step.
@@ -84,6 +85,7 @@ class Communication:
     """
 
     shard_bytes: Quantity
+    unshard_bytes: Quantity
     shard_collectives: Quantity
     gradient_bytes: Quantity
     gradient_collectives: Quantity
@@ -137,6 +139,7 @@ def communication(
     stage_bytes = _stage_bytes(architecture, recipe, layout)
     return Communication(
         shard_bytes=shard_bytes,
+        unshard_bytes=sharded * several * (gathers * weights_bytes + gradients_bytes),
         shard_collectives=sharded * several * (gathers + 1) * units,
         gradient_bytes=gradient_bytes,
         gradient_collectives=(1 - sharded) * several * (1 + gradients_bytes / BUCKET_BYTES),
