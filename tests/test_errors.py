@@ -88,3 +88,9 @@ def test_every_error_can_be_caught_by_the_root_and_is_drawn_in_the_tree():
     assert ours == set(leaves)
     assert all(leaf.__name__ in errors.__doc__ for leaf in (*leaves, WattlawWarning))
     assert not issubclass(WattlawWarning, WattlawError)
+
+
+def test_names_that_begin_with_what_was_typed_come_first():
+    """A name cut short is answered with the names that it begins, however long they are."""
+    error = UnknownNameError.among("model", "bert", ["roberta-base", "bert-base-uncased", "bert-large-uncased"])
+    assert "allowed bert-base-uncased, bert-large-uncased, roberta-base" in str(error)

@@ -71,8 +71,9 @@ class UnknownNameError(WattlawError):
         """Build the error for ``name``, which should have been one of the ``known`` names of this ``kind``."""
         names = sorted(set(known))
         lowered = {candidate.lower(): candidate for candidate in names}
+        longer = [candidate for candidate in lowered if name and candidate.startswith(name.lower())]
         nearest = difflib.get_close_matches(name.lower(), lowered, n=5, cutoff=0.4)
-        shown = [lowered[candidate] for candidate in nearest] or names[:8]
+        shown = [lowered[candidate] for candidate in dict.fromkeys([*longer[:5], *nearest])][:5] or names[:8]
         return cls(f"unknown {kind}", given=repr(name), allowed=", ".join(shown), hint=hint)
 
 

@@ -110,6 +110,7 @@ def _values(found: Accelerator | NodeType) -> dict[str, float]:
         "power.host_w": found.host_power_w,
         "power.host_idle_w": found.host_idle_power_w,
         "accelerators_per_node": float(found.accelerators_per_node),
+        "inter_node_link.bytes_per_s": found.inter_node_link.bytes_per_s,
         **rated,
     }
 
