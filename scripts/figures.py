@@ -17,28 +17,34 @@ HERE = Path(__file__).resolve().parent
 FIELDS = {"name", "target", "measured", "unit", "command", "note"}
 
 
+TARGET = HERE.parent / "build" / "figures.json"
+
+
+def scripts(wanted: list[str]) -> list[Path]:
+    """Figure scripts whose names start with one of the ``wanted`` words (all for none); those that take long last."""
+    found = sorted(HERE.glob("*_figures.py"), key=lambda path: (path.stem.startswith("measure"), path.stem))
+    return [path for path in found if not wanted or any(path.stem.startswith(word) for word in wanted)]
+
+
 def collect(wanted: list[str]) -> list[dict[str, Any]]:
-    """Run the figure scripts whose names start with one of the ``wanted`` words (all of them for none)."""
+    """Run the scripts one by one; the file is written after each, so that a later one cannot take it along."""
     figures: list[dict[str, Any]] = []
-    for path in sorted(HERE.glob("*_figures.py")):
-        if wanted and not any(path.stem.startswith(word) for word in wanted):
-            continue
+    for path in scripts(wanted):
         print(f"{path.name} ...", flush=True)
         for figure in importlib.import_module(path.stem).figures():
             assert set(figure) == FIELDS, figure
             assert isinstance(figure["measured"], int | float), figure
             figures.append(figure)
             print(f"  {figure['name']:42} {figure['measured']:<12.6g} {figure['unit']:10} target {figure['target']}")
+        TARGET.parent.mkdir(exist_ok=True)
+        TARGET.write_text(json.dumps(figures, indent=1) + "\n")
     return figures
 
 
 def main() -> None:
     """Write ``build/figures.json``."""
     figures = collect(sys.argv[1:])
-    target = HERE.parent / "build" / "figures.json"
-    target.parent.mkdir(exist_ok=True)
-    target.write_text(json.dumps(figures, indent=1) + "\n")
-    print(f"{len(figures)} figures in {target.relative_to(HERE.parent)}")
+    print(f"{len(figures)} figures in {TARGET.relative_to(HERE.parent)}")
 
 
 if __name__ == "__main__":
