@@ -2,7 +2,7 @@
 
 Each ``scripts/*_figures.py`` has a function ``figures()`` that returns a list of
 ``{name, target, measured, unit, command, note}``; ``measured`` is a plain number, percentages as numbers of percent.
-A figure that cannot be computed here (no tables, no torch) is left out and named on the way, never filled in.
+What cannot be computed here (no tables, no torch) ends the run; what was computed before it is in the file.
 """
 
 from __future__ import annotations
@@ -15,8 +15,6 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 FIELDS = {"name", "target", "measured", "unit", "command", "note"}
-
-
 TARGET = HERE.parent / "build" / "figures.json"
 
 
