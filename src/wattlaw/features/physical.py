@@ -156,10 +156,8 @@ def _communicated(batch: Batch, weights: Quantity) -> dict[str, Quantity]:
 
 def _updated(batch: Batch, weights: Quantity) -> dict[str, Quantity]:
     """The optimizer's traffic: weights and states read and written, gradients read, in fp32, by the shard's owner."""
-    layout = batch.layout
-    shards = 1 + (layout.data_parallel - 1) * (layout.zero_stage >= 2)
     state_bytes = UPDATES[batch.recipe.optimizer].states_bytes
-    return {"optimizer_traffic_bytes": (12 + 2 * state_bytes) * weights / shards}
+    return {"optimizer_traffic_bytes": (12 + 2 * state_bytes) * weights / batch.layout.state_shards}
 
 
 def _scheduled(batch: Batch) -> dict[str, Quantity]:

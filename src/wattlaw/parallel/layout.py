@@ -124,6 +124,16 @@ class Layout:
         """Devices in one node."""
         return self.num_devices / self.num_nodes
 
+    @property
+    def state_shards(self) -> Quantity:
+        """Ranks that gradients and optimizer states are divided over; 1 where every rank holds all."""
+        return 1 + (self.data_parallel - 1) * (self.zero_stage >= 2)
+
+    @property
+    def weight_shards(self) -> Quantity:
+        """Ranks that weights are divided over; 1 where every rank holds all."""
+        return 1 + (self.data_parallel - 1) * (self.zero_stage == 3)
+
     # Megatron and DeepSpeed deal devices out along the tensor axis first, then data, then pipeline.
 
     @property

@@ -93,15 +93,13 @@ def _stage_memory(
     repeated = cost.parameters - cost.embedding_parameters - cost.head_parameters - cost.divided_parameters
     held = (cost.divided_parameters / tensor + repeated) / stages + ends / ends_divisor
     share = held / cost.parameters
-    shards = 1 + (layout.data_parallel - 1) * (layout.zero_stage >= 2)
-    weight_shards = 1 + (layout.data_parallel - 1) * (layout.zero_stage == 3)
     repeated_bytes = cost.activations_bytes - cost.divided_activations_bytes
     repeated_divisor = 1 + layout.sequence_parallel * (tensor - 1)
     activations_bytes = cost.divided_activations_bytes / tensor + repeated_bytes / repeated_divisor
     return DeviceMemory(
-        weights_bytes=cost.weights_bytes * share / weight_shards,
-        gradients_bytes=cost.gradients_bytes * share / shards,
-        optimizer_bytes=(cost.master_weights_bytes + cost.optimizer_states_bytes) * share / shards,
+        weights_bytes=cost.weights_bytes * share / layout.weight_shards,
+        gradients_bytes=cost.gradients_bytes * share / layout.state_shards,
+        optimizer_bytes=(cost.master_weights_bytes + cost.optimizer_states_bytes) * share / layout.state_shards,
         activations_bytes=activations_bytes * in_flight / stages,
         logits_bytes=has_head * cost.logits_bytes / ends_divisor,
     )
