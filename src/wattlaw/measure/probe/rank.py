@@ -7,10 +7,6 @@ and it ends when its input does.
 from __future__ import annotations
 
 import gc
-import json
-import os
-import signal
-import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +14,7 @@ import msgspec
 
 from wattlaw.errors import WattlawError
 from wattlaw.measure.probe import bandwidth, collectives, launch, layer, load, matrix
-from wattlaw.measure.sweep.worker import Channel, Meshes
+from wattlaw.measure.sweep.worker import Channel, Meshes, serve_commands
 
 if TYPE_CHECKING:
     from wattlaw.measure.probe.figure import Figure
@@ -175,18 +171,5 @@ def _join(settings: dict[str, Any], kind: str) -> None:
     dist.init_process_group(backend, store=store, rank=int(settings["rank"]), world_size=world_size)
 
 
-def main() -> None:
-    """Serve until the input ends."""
-    # The terminal's Ctrl-C is the parent's to handle.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    channel = Channel(sys.stdin, answers)
-    rank = Rank(json.loads(sys.argv[1]), channel)
-    channel.send(answer="ready", environment=rank.describe())
-    while True:
-        channel.send(**rank.serve(channel.receive()))
-
-
 if __name__ == "__main__":
-    main()
+    serve_commands(Rank)

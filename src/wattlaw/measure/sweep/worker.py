@@ -18,7 +18,7 @@ import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, NoReturn, Protocol
 
 from wattlaw.errors import WattlawError
 from wattlaw.measure.sweep.steadiness import Window, is_steady, num_measured_steps
@@ -278,17 +278,34 @@ def _first_line(error: BaseException) -> str:
     return text.splitlines()[0][:300] if text else type(error).__name__
 
 
-def main() -> None:
-    """Join the pool and serve until the input ends."""
-    # The terminal's Ctrl-C is the parent's to handle: the running configuration is to be finished.
+class Server(Protocol):
+    """What runs in a rank: it says what it is, and answers one command after the other."""
+
+    def describe(self) -> Any:
+        """Say what the rank runs on."""
+        ...
+
+    def serve(self, command: dict[str, Any]) -> dict[str, Any]:
+        """Answer one command."""
+        ...
+
+
+def serve_commands(rank_of: Callable[[dict[str, Any], Channel], Server]) -> NoReturn:
+    """Be a rank of a pool: make it from the settings on the command line, and serve until the input ends."""
+    # The terminal's Ctrl-C is the parent's to handle: what runs is to be finished.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     channel = Channel(sys.stdin, answers)
-    rank = Rank(json.loads(sys.argv[1]), channel)
+    rank = rank_of(json.loads(sys.argv[1]), channel)
     channel.send(answer="ready", environment=rank.describe())
     while True:
         channel.send(**rank.serve(channel.receive()))
+
+
+def main() -> NoReturn:
+    """Join the pool and serve until the input ends."""
+    serve_commands(Rank)
 
 
 if __name__ == "__main__":
