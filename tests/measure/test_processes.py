@@ -27,6 +27,20 @@ def test_descendants_and_the_session_are_own(proc: Path) -> None:
     assert foreign([10, 11, 12, 13, 14, 20, 99, 20], 10, proc=proc) == (20, 99)
 
 
+def test_the_session_of_the_first_process_tells_nothing(proc: Path) -> None:
+    """What init or a container's runtime starts shares session 1 or 0: only descent makes a process the job's own."""
+    for pid, parent, session in [(30, 1, 1), (31, 30, 1), (32, 1, 1), (40, 0, 0), (41, 0, 0)]:
+        (proc / str(pid)).mkdir()
+        (proc / str(pid) / "stat").write_text(f"{pid} (name) S {parent} {pid} {session} 0 -1\n")
+    assert foreign([1, 30, 31, 32], 30, proc=proc) == (1, 32)
+    assert foreign([40, 41], 40, proc=proc) == (41,)
+
+
+def test_everything_in_a_container_is_own_if_its_first_process_is_the_root(proc: Path) -> None:
+    """Metering as a container's entry point: all of it is the job's."""
+    assert foreign([1, 10, 11, 20, 99], 1, proc=proc) == (99,)
+
+
 def test_sibling_ranks_are_own_if_the_launcher_is_the_root(proc: Path) -> None:
     """Seen from rank 11 alone, its sibling 12 would be foreign."""
     assert foreign([12], 11, proc=proc) == (12,)

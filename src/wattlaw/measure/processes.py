@@ -19,6 +19,8 @@ def job_root(here: Place) -> int:
 def foreign(pids: Iterable[int], root: int, *, proc: Path = PROC) -> tuple[int, ...]:
     """Pick the processes that are neither ``root`` nor its descendants nor in its session.
 
+    A session tells only if a login or a launcher opened it: everything that the first process of a machine or of a
+    container starts shares session 1, and everything that was started from outside of a container shares session 0.
     A process that ``/proc`` does not show (another container's, or seen from another PID namespace) is foreign.
     Without ``/proc`` nothing can be told and the answer is empty.
     """
@@ -30,9 +32,9 @@ def foreign(pids: Iterable[int], root: int, *, proc: Path = PROC) -> tuple[int, 
 def _is_own(pid: int, root: int, proc: Path) -> bool:
     session = _status(root, proc)
     status = _status(pid, proc)
-    if session is not None and status is not None and status[1] == session[1]:
+    if session is not None and status is not None and status[1] == session[1] > 1:
         return True
-    while status is not None and pid > 1:
+    while status is not None:
         if pid == root:
             return True
         pid = status[0]
