@@ -23,7 +23,7 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/uv
 	$(INSTALL) $(TORCH) -e '.[dev]'
 	@touch $@ $(VENV)/.run
 
-demo: $(VENV)/.run ## Predict BERT-base on SST-2 on 1, 2 and 4 GPUs: a table, and one figure in build/demo/.
+demo: $(VENV)/.run ## Predict five ways of fine-tuning BERT-base; fit a law to a measured sweep and compare with what it left out.
 	@$(BIN)/python scripts/demo.py
 
 test: $(VENV)/.dev ## Run the whole suite.

@@ -1,10 +1,11 @@
-"""The figures of the sweep runner: how many configurations it measures in three minutes, and what kill -9 costs it.
+"""The figures of measuring: speed of sweeps, what kill -9 costs them, what a meter costs, how well times are explained.
 
 ``python scripts/measure_figures.py`` prints them; run it on a machine that does nothing else.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import random
@@ -20,12 +21,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from wattlaw.features.records import record_columns, usable
+from wattlaw.law.step import StepLaw
 from wattlaw.measure.sweep import Sweep, read_sweep, run_sweep, sweep_from_mapping
 from wattlaw.run import RunRecord, read_records
 
 ROOT = Path(__file__).resolve().parents[1]
 COMMAND = "python scripts/measure_figures.py"
 FAKE_RANK = (sys.executable, str(ROOT / "tests" / "measure" / "sweep" / "fake_rank.py"))
+
+#: The sweep of our own that is shipped, and how it is split into configurations learnt from and predicted.
+SAMPLE = ROOT / "examples" / "cpu_sample" / "records.jsonl"
+NUM_SPLITS = 20
+TEST_FRACTION = 0.3
 
 WINDOW_S = 180.0
 #: Kills of sweeps whose ranks only pretend to train, and of sweeps that do.
@@ -52,7 +62,51 @@ run_sweep(sweep, sys.argv[1], resume=True, watch=watch, **command)
 
 def figures() -> list[dict[str, Any]]:
     """Return the figures: name, target, measured, unit, command, note."""
-    return [configs_in_180_s(), kill9_lost()]
+    return [cpu_time(), *metering(), configs_in_180_s(), kill9_lost()]
+
+
+def cpu_time() -> dict[str, Any]:
+    """Refit the step law to times of the shipped sweep and predict the configurations that were left out."""
+    records, _ = usable(read_records(SAMPLE))
+    sample = [record for record in records if record.environment["role"] == "sample"]
+    table = record_columns(sample)
+    strategies = np.array([record.require_spec().layout.strategy for record in sample])
+    names, group = np.unique(table.text("group"), return_inverse=True)
+    rng = np.random.default_rng(SEED)
+    medians: dict[str, list[float]] = {"all": []}
+    for _ in range(NUM_SPLITS):
+        out = np.isin(group, rng.permutation(len(names))[: round(TEST_FRACTION * len(names))])
+        law, held_out = StepLaw(), table.take(out)
+        predicted_s = law.estimate(law.fit(table.take(~out)), held_out).duration_s
+        assert predicted_s is not None
+        error_percent = 100 * np.abs(predicted_s / held_out.positive("duration_s") - 1)
+        medians["all"].append(float(np.median(error_percent)))
+        for name in np.unique(strategies):
+            medians.setdefault(name, []).append(float(np.median(error_percent[strategies[out] == name])))
+    parts = ", ".join(f"{name} {np.median(values):.1f} %" for name, values in medians.items() if name != "all")
+    note = (
+        f"median error of ln-fitted times on held-out configurations of examples/cpu_sample ({len(sample)} runs of "
+        f"{len(names)} configurations, all four strategies of one on the same side), median of {NUM_SPLITS} splits, "
+        f"{min(medians['all']):.1f} to {max(medians['all']):.1f} %; {parts}"
+    )
+    return _figure("measure.cpu_time.median_ape", 8, float(np.median(medians["all"])), "%", note)
+
+
+def metering() -> list[dict[str, Any]]:
+    """Measure what a meter takes of the loop that it meters, and how soon it runs."""
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    told = importlib.import_module("metering_overhead").measure()
+    note = (
+        f"CPU time that the process spends beside a loop of {1e3 * told['step_s']:.1f} ms steps, metered less bare, "
+        f"over the loop's, on one core, two GPUs of a fake driver through the real nvidia-ml-py; whole difference of "
+        f"paired blocks is {told['process_percent']:.2f} +- {told['process_error_percent']:.2f} % by CPU time and "
+        f"{told['clock_percent']:.2f} +- {told['clock_error_percent']:.2f} % by the clock"
+    )
+    start_note = "from asking for this machine's meter to the open window, in a new process; median of several"
+    return [
+        _figure("measure.overhead_percent", 0.5, told["overhead_percent"], "%", note),
+        _figure("measure.start_s", 0.1, told["start_s"], "s", start_note),
+    ]
 
 
 def configs_in_180_s() -> dict[str, Any]:
