@@ -28,6 +28,7 @@ demo: $(VENV)/.run ## Predict five ways of fine-tuning BERT-base; fit a law to a
 
 test: $(VENV)/.dev ## Run the whole suite.
 	OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --cov --cov-report=term:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/measure/slurm
 
 check: $(VENV)/.dev ## Lint, format, types, import layers.
 	$(BIN)/ruff check

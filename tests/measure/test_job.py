@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
@@ -166,6 +169,35 @@ def test_a_record_that_cannot_be_written_at_the_end_stays_in_log_and_part(tmp_pa
         pass
     assert [record.spec for record in job.recovered] == [SPEC]
     assert [record.status for record in read_records(store)] == ["ok", "ok"]
+
+
+KILLED = """
+import sys, time
+import wattlaw.measure.job
+wattlaw.measure.job.RENEW_S = 0.2
+with wattlaw.measure.job.measure(output=sys.argv[1], declared_power_w=65.0):
+    print("open", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_job_that_is_killed_leaves_what_it_had_measured(tmp_path):
+    """SIGKILL asks nobody: the next job of the store records it, with the energy that was last written down."""
+    store = tmp_path / "r.jsonl"
+    with subprocess.Popen([sys.executable, "-c", KILLED, str(store)], stdout=subprocess.PIPE) as process:
+        process.stdout.readline()
+        (folder,) = tmp_path.glob(".*.open")
+        (file,) = folder.rglob("*.json")
+        deadline = time.monotonic() + 30
+        while json.loads(file.read_text())["reading"] is None and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.kill()
+    with measure(output=store, meter=meter()) as job:
+        pass
+    (left,) = job.recovered
+    assert left.status == "failed"
+    assert "killed before it could report: what it used is known of its first" in left.notes
+    assert left.energy("node").energy_j == pytest.approx(65.0 * left.duration_s, rel=0.01)
 
 
 def test_each_run_logs_one_line(tmp_path, caplog, capsys):

@@ -152,6 +152,29 @@ def test_short_window_is_widened(fake: SimpleNamespace) -> None:
     assert [warning.kind for warning in reading.warnings] == ["window-widened"]
 
 
+def test_what_was_measured_so_far_leaves_the_window_open(fake: SimpleNamespace) -> None:
+    """Nothing before ten updates; then the joules until now, not synchronised; the end's reading is of the whole."""
+    clock = fake.Clock()
+    waits: list[float] = []
+    meter = SampledMeter(
+        [fake.Sensor(clock)], clock=clock, background=False, synchronize=lambda: waits.append(clock.now())
+    )
+    assert meter.so_far() is None
+    meter.start()
+    clock.sleep(0.5)
+    assert meter.so_far() is None
+    clock.sleep(1.5)
+    part = meter.so_far()
+    assert part is not None
+    assert part.duration_s == pytest.approx(2.0)
+    assert part.energies[0].energy_j == pytest.approx(200.0, abs=2.1)
+    assert not part.synchronized
+    clock.sleep(1.0)
+    assert meter.stop().energies[0].energy_j == pytest.approx(300.0, abs=2.1)
+    assert waits == [0.0, pytest.approx(3.0)]
+    assert meter.so_far() is None
+
+
 def test_widening_ends_with_a_counter_that_never_moves(fake: SimpleNamespace) -> None:
     """Waiting for ten updates of a frozen counter ends after a second."""
     clock = fake.Clock()

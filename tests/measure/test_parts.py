@@ -111,6 +111,14 @@ class TestMerging:
         assert record.energies == ()
         assert "node 1: killed" in record.notes
 
+    def test_a_job_that_was_killed_keeps_what_it_had_measured(self):
+        """What its only node last wrote down is its energy, for a time that is said; half of two nodes is nothing."""
+        record = record_of([part(0, num_nodes=1, closed=False, reading=reading(GPU_0))])
+        assert (record.status, record.duration_s) == ("failed", 10.0)
+        assert record.energy("accelerators").energy_j == 100.0
+        assert "known of its first 10 s only" in record.notes
+        assert record_of([part(0, GPU_0), part(1, closed=False, reading=reading(GPU_1))]).energies == ()
+
     def test_a_node_that_never_came_fails_the_job(self):
         """One part of two is not the job."""
         record = record_of([part(1, GPU_1)])

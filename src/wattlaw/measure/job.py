@@ -6,8 +6,8 @@ written by whichever node closes last (see ``parts``).
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import os
 import sys
 import threading
 import time
@@ -80,8 +80,9 @@ class Job:
             self._meter = meter if meter is not None else self._meter_of_machine(declared_power_w)
         self._fault = ""
         self._part: Part | None = None
-        self._file: Path | None = None
         self._ended = threading.Event()
+        # Whoever writes the part: an open one must not come after the closed one.
+        self._writing = threading.Lock()
         self._started_s = 0.0
 
     def start(self) -> None:
@@ -102,7 +103,7 @@ class Job:
             origin=origin(),
             draft=record_to_mapping(self.draft),
         )
-        self._file = self._parts.put(self._name, self._part)
+        self._parts.put(self._name, self._part)
         threading.Thread(target=self._renew, name="wattlaw-job", daemon=True).start()
         self._started_s = time.monotonic()
         self._meter.start()
@@ -114,8 +115,9 @@ class Job:
         if isinstance(self._meter, SampledMeter):
             self._meter.cancel()
         if self._part is not None:
-            self._parts.drop(self._name, self.here.node)
             self._part = None
+            with self._writing:
+                self._parts.drop(self._name, self.here.node)
 
     def stop(self) -> Reading | None:
         """Close the window and return what was measured; ``None`` on a rank that does not meter."""
@@ -167,7 +169,8 @@ class Job:
         )
         self._part = None
         try:
-            self._parts.put(self._name, part)
+            with self._writing:
+                self._parts.put(self._name, part)
             self.record = self._parts.finish(self._name)
         except WattlawError as error:
             # The disk may be full: the log is the last place that is left.
@@ -250,13 +253,21 @@ class Job:
             logger.info("recorded a job that ended without a word: %s; in %s", record.record_id, self.store)
 
     def _renew(self) -> None:
-        """Run in the thread: show other processes that this one lives."""
-        path = self._file
-        while path is not None and not self._ended.wait(RENEW_S):
-            try:
-                os.utime(path)
-            except OSError:
-                continue
+        """Run in the thread: show other processes that this one lives, and keep what it has measured so far."""
+        while not self._ended.wait(RENEW_S):
+            reading = self._so_far()
+            with self._writing:
+                part = self._part
+                if part is None or self._ended.is_set():
+                    return
+                with contextlib.suppress(WattlawError):
+                    self._parts.put(self._name, replace(part, draft=record_to_mapping(self.draft), reading=reading))
+
+    def _so_far(self) -> Reading | None:
+        try:
+            return self._meter.so_far() if isinstance(self._meter, SampledMeter) else None
+        except Exception:  # noqa: BLE001 - whatever a driver does, the part is renewed
+            return None
 
     def _tell_failure(self, failure: RankFailure) -> None:
         try:

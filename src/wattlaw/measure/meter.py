@@ -17,7 +17,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, get_args
 
 from wattlaw.errors import ConfigError, MeterError
@@ -153,6 +153,25 @@ class SampledMeter:
         with self._reading():
             for track in self._tracks or ():
                 track.poll()
+
+    def so_far(self) -> Reading | None:
+        """Tell what was measured since the window was opened; it stays open.
+
+        Work that the devices were given and have not done is not waited for. ``None`` if no window is open, or if it
+        is too short yet.
+
+        Raises:
+            MeterError: a sensor hangs.
+        """
+        tracks = self._tracks
+        if tracks is None or self._fault is not None:
+            return None
+        self.poll()
+        duration_s = self._clock.now() - self._started_s
+        if duration_s < max((track.needed_s for track in tracks), default=0.0):
+            return None
+        with self._reading():
+            return replace(self._report(tracks, duration_s, duration_s), synchronized=False)
 
     def stop(self) -> Reading:
         """Close the window.

@@ -33,8 +33,8 @@ from wattlaw.measure.sensor import DeviceState
 from wattlaw.run import RunRecord, append_record, write_atomic
 from wattlaw.run.record import Status, record_from_mapping
 
-#: A process renews the time of its open part this often, and is taken for dead after this long.
-RENEW_S = 30.0
+#: A process renews its open part, with what it has measured so far, this often, and is taken for dead after this long.
+RENEW_S = 10.0
 DEAD_AFTER_S = 300.0
 
 CLAIMED = ".claimed"
@@ -57,7 +57,7 @@ class Part:
         status: of the node's share of the job.
         exit_code: of its command, where there is one.
         reason: why it failed, or why its energy is unknown.
-        reading: what was measured; ``None`` until the part is closed.
+        reading: what was measured: of an open part until it was renewed, ``None`` before that.
         states: of the devices at the end.
         drivers: versions.
     """
@@ -212,8 +212,9 @@ class Parts:
 def record_of(parts: Sequence[Part], failures: Sequence[RankFailure] = ()) -> RunRecord:
     """Make the record of a job from the parts of its nodes; each device counts once.
 
-    An energy is of the whole job or unknown: where a node's part is missing, open, or lacks what another node has
-    measured, the record holds no such energy, and the notes say why.
+    An energy is of all nodes or unknown: where a node's part is missing, open, or lacks what another node has
+    measured, the record holds no such energy, and the notes say why. Of a job on one node that was killed, it is what
+    was measured until the part was last renewed, and the notes say of how long that is.
     """
     parts = sorted(parts, key=lambda part: (len(part.node), part.node))
     draft = record_from_mapping(parts[0].draft)
@@ -259,7 +260,8 @@ def _faults(parts: Sequence[Part]) -> Iterator[str]:
     for part in parts:
         where = f"node {part.node}: " if many else ""
         if not part.closed:
-            yield f"{where}killed before it could report: what it used is unknown"
+            known = "unknown" if part.reading is None else f"known of its first {part.reading.duration_s:.0f} s only"
+            yield f"{where}killed before it could report: what it used is {known}"
         elif part.status == "failed":
             yield f"{where}{part.reason or 'failed'}"
     if len(parts) < _num_nodes(parts):
@@ -289,6 +291,8 @@ def _complete_only(parts: Sequence[Part], reading: Reading) -> Reading:
 
 
 def _has(part: Part, boundary: Any) -> bool:
+    if not part.closed and part.num_nodes > 1:
+        return False
     total = part.reading.total(boundary) if part.reading is not None else None
     return total is not None and total.energy_j is not None
 
