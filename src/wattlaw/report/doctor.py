@@ -30,15 +30,20 @@ def diagnosis_table(diagnosis: Diagnosis) -> RenderableType:
     return Group(*parts)
 
 
-def _sensors(diagnosis: Diagnosis) -> Table:
-    table = Table(title=f"What can be measured on {diagnosis.place}", title_justify="left", show_lines=True)
-    for heading in ("sensor", "state", "what is there, what its numbers mean, what to do"):
-        table.add_column(heading, overflow="fold")
+def _sensors(diagnosis: Diagnosis) -> Group:
+    lines: list[RenderableType] = [Text(f"What can be measured on {diagnosis.place}", style="bold")]
     for finding in diagnosis.findings:
-        told = [finding.detail, f"means: {finding.meaning}"] + ([f"do: {finding.remedy}"] if finding.remedy else [])
-        state = Text(finding.state, style=_STYLES[finding.state])
-        table.add_row(Text(finding.subject), state, Text("\n".join(told)))
-    return table
+        state = Text(f"  {finding.state}", style=_STYLES[finding.state])
+        lines.append(Text.assemble(finding.subject, state))
+        told = [("there", finding.detail), ("means", finding.meaning), ("do", finding.remedy)]
+        grid = Table.grid(padding=(0, 1))
+        grid.add_column(min_width=7, justify="right", style="dim")
+        grid.add_column(overflow="fold")
+        for word, text in told:
+            if text:
+                grid.add_row(word, Text(text))
+        lines.append(grid)
+    return Group(*lines)
 
 
 def _verdict(diagnosis: Diagnosis) -> Text:
@@ -48,7 +53,12 @@ def _verdict(diagnosis: Diagnosis) -> Text:
 
 
 def _trial(reading: Reading) -> Table:
-    table = Table(title=f"Trial of {reading.duration_s:.2g} s, nothing asked of the devices", title_justify="left")
+    table = Table(
+        title=f"Trial of {reading.duration_s:.2g} s, nothing asked of the devices",
+        title_justify="left",
+        box=None,
+        pad_edge=False,
+    )
     table.add_column("device", overflow="fold")
     table.add_column("boundary")
     table.add_column("method")

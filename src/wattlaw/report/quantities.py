@@ -47,6 +47,15 @@ def mass(grams: float) -> str:
     return _scaled(grams, ("g", "kg", "t"))
 
 
+def counted(number: int, thing: str) -> str:
+    """Write how many of a thing there are.
+
+    >>> counted(1, "record"), counted(2, "record")
+    ('1 record', '2 records')
+    """
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def interval(ends: Interval, write: Callable[[float], str]) -> str:
     """Write an interval's ends with one of the functions above; a unit that both share is written once.
 

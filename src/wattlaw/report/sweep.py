@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bar
 from rich.table import Table
 
-from wattlaw.report.quantities import duration
+from wattlaw.report.quantities import counted, duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 
 def plan_table(sweep: Sweep) -> Table:
     """Lay out how many runs of which kind a sweep has, and what its grids leave out."""
-    table = Table(title=f"sweep {sweep.name}: {len(sweep.runs)} runs on {sweep.world_size} ranks ({sweep.device})")
+    title = (
+        f"sweep {sweep.name}: {counted(len(sweep.runs), 'run')} on {counted(sweep.world_size, 'rank')} ({sweep.device})"
+    )
+    # Wide enough for its title, which is the longer line of a short plan.
+    table = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False, min_width=len(title))
     table.add_column("runs", justify="right")
-    table.add_column("of")
+    table.add_column("of", ratio=1)
     for kind, count in sweep.counts().items():
         table.add_row(str(count), kind)
     if sweep.left_out:

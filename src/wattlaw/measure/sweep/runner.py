@@ -91,7 +91,7 @@ def require_libraries() -> None:
         MissingExtraError: torch or transformers is not installed.
     """
     if any(find_spec(package) is None for package in ("torch", "transformers")):
-        raise MissingExtraError.of("measure", "running a sweep")
+        raise MissingExtraError.of("measure", "training on this machine")
 
 
 def no_meter(num_devices: int) -> SweepMeter | None:
