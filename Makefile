@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 TORCH ?= torch==2.13.0
 INSTALL := UV_FIND_LINKS="$$PIP_FIND_LINKS" $(BIN)/uv pip install --quiet --python $(BIN)/python
 
-.PHONY: help demo test check format figures calibrations clean
+.PHONY: help demo test check format figures accuracy calibrations clean
 
 help: ## Show this list.
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 15
@@ -42,6 +42,9 @@ format: $(VENV)/.dev ## Put the code in its form.
 
 figures: $(VENV)/.dev ## Recompute every figure that is claimed, into build/figures.json.
 	$(BIN)/python scripts/figures.py
+
+accuracy: $(VENV)/.dev ## Write docs/accuracy.md from build/figures.json and the measured tables.
+	$(BIN)/python scripts/accuracy.py
 
 calibrations: $(VENV)/.dev ## Refit the calibrations that are shipped, from the measured tables.
 	$(BIN)/python scripts/fit_calibrations.py

@@ -20,7 +20,7 @@ import numpy as np
 from wattlaw.features.batch import Batch, Devices
 from wattlaw.features.physical import physical
 from wattlaw.law.bundled import bundled
-from wattlaw.law.step import terms
+from wattlaw.law.step_terms import terms
 from wattlaw.parallel import Layout
 from wattlaw.workload import Recipe, from_sizes
 
@@ -54,10 +54,13 @@ def batch_of(num_runs: int, seed: int) -> Batch:
         tokens=1e9 * whole(1, 1000),
     )
     layout = Layout(data_parallel=2 ** whole(0, 6), tensor_parallel=tensor, zero_stage=3 * whole(0, 1))
+    peak_flop_per_s, power_limit_w = 1e12 * whole(50, 1000), whole(70, 1000)
     devices = Devices(
-        peak_flop_per_s=1e12 * whole(50, 1000),
+        peak_flop_per_s=peak_flop_per_s,
+        unquantised_flop_per_s=peak_flop_per_s,
         bandwidth_bytes_per_s=1e9 * whole(300, 5000),
-        power_limit_w=whole(70, 1000),
+        power_limit_w=power_limit_w,
+        power_cap_w=power_limit_w,
         link_bytes_per_s=1e9 * whole(10, 900),
         network_bytes_per_s=1e9 * whole(1, 100),
     )

@@ -11,10 +11,10 @@ import importlib
 import json
 import sys
 from pathlib import Path
-from typing import Any
+
+from claims import FIELDS, Figure, show
 
 HERE = Path(__file__).resolve().parent
-FIELDS = {"name", "target", "measured", "unit", "command", "note"}
 TARGET = HERE.parent / "build" / "figures.json"
 
 
@@ -24,16 +24,16 @@ def scripts(wanted: list[str]) -> list[Path]:
     return [path for path in found if not wanted or any(path.stem.startswith(word) for word in wanted)]
 
 
-def collect(wanted: list[str]) -> list[dict[str, Any]]:
+def collect(wanted: list[str]) -> list[Figure]:
     """Run the scripts one by one; the file is written after each, so that a later one cannot take it along."""
-    figures: list[dict[str, Any]] = []
+    figures: list[Figure] = []
     for path in scripts(wanted):
         print(f"{path.name} ...", flush=True)
         for figure in importlib.import_module(path.stem).figures():
-            assert set(figure) == FIELDS, figure
+            assert tuple(figure) == FIELDS, figure
             assert isinstance(figure["measured"], int | float), figure
             figures.append(figure)
-            print(f"  {figure['name']:42} {figure['measured']:<12.6g} {figure['unit']:10} target {figure['target']}")
+            show([figure])
         TARGET.parent.mkdir(exist_ok=True)
         TARGET.write_text(json.dumps(figures, indent=1) + "\n")
     return figures

@@ -15,13 +15,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from claims import claims_of, show
 
 from wattlaw.features.records import record_columns, usable
 from wattlaw.law.step import StepLaw
@@ -29,7 +29,7 @@ from wattlaw.measure.sweep import Sweep, read_sweep, run_sweep, sweep_from_mappi
 from wattlaw.run import RunRecord, read_records
 
 ROOT = Path(__file__).resolve().parents[1]
-COMMAND = "python scripts/measure_figures.py"
+_figure = claims_of("python scripts/measure_figures.py")
 FAKE_RANK = (sys.executable, str(ROOT / "tests" / "measure" / "sweep" / "fake_rank.py"))
 
 #: The sweep of our own that is shipped, and how it is split into configurations learnt from and predicted.
@@ -275,17 +275,5 @@ def _whole_records(path: Path) -> tuple[RunRecord, ...]:
         return read_records(path)
 
 
-def _figure(name: str, target: float, measured: float, unit: str, note: str) -> dict[str, Any]:
-    return {"name": name, "target": target, "measured": measured, "unit": unit, "command": COMMAND, "note": note}
-
-
-def main() -> None:
-    """Print the figures, one JSON object per line."""
-    start_s = time.monotonic()
-    for figure in figures():
-        print(json.dumps(figure))
-    print(f"{time.monotonic() - start_s:.0f} s", file=sys.stderr)
-
-
 if __name__ == "__main__":
-    main()
+    show(figures())

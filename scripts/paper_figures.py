@@ -1,27 +1,24 @@
-"""Recompute the paper's published figures from the measured rows, with targets beside them.
-
-Run as ``python scripts/paper_figures.py [path/to/bert_gpt_multi_gpu.csv]``; prints one line per figure.
-"""
+"""Recompute the paper's published figures from the measured rows, with targets beside them."""
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from wattlaw.errors import DataError
+import numpy as np
+from claims import claims_of, show
+from measured_tables import FINE_TUNING, read_table
+
 from wattlaw.features.paper import paper_columns
+from wattlaw.law.evaluation import evaluate, splits, trials
+from wattlaw.law.evaluation.scores import r2_log
 from wattlaw.law.paper import PaperLaw
-from wattlaw.law.paper_protocol import held_out_r2, leave_one_out_r2, run_protocol
-from wattlaw.law.published import large_models, large_models_error
-from wattlaw.run.importers import import_csv, shipped_map
+from wattlaw.law.paper.protocol import run_protocol
+from wattlaw.law.paper.published import large_models, large_models_error
 
 if TYPE_CHECKING:
     from wattlaw.features.table import Table
 
-ROWS = Path(__file__).resolve().parents[2] / "shared" / "data" / "bert_gpt_multi_gpu.csv"
-COMMAND = "python scripts/paper_figures.py"
+_figure = claims_of("python scripts/paper_figures.py")
 
 #: Published with the rows: ordinary least squares of ln(energy_kwh) on the 116 RTX 2080 Ti BERT rows.
 COEFFICIENTS = {
@@ -42,22 +39,15 @@ GPU_MODELS = {"a100": "a100-sxm4-40gb", "2080ti": "rtx-2080-ti"}
 FAMILIES = {"bert": "bert", "gpt": "gpt2"}
 
 
-def read_rows(path: Path = ROWS) -> Table:
+def read_rows() -> Table:
     """Read the measured multi-GPU rows into the columns of the paper's laws, C as in the authors' own data."""
-    imported = import_csv(path, shipped_map("bert_gpt_multi_gpu"))
-    if imported.skipped:
-        raise DataError("rows could not be read", given=f"line {imported.skipped[0].row}: {imported.skipped[0].reason}")
-    return paper_columns(imported.records, compute="artifact")
+    return paper_columns(read_table(FINE_TUNING), compute="artifact")
 
 
-def figures(path: Path = ROWS, *, num_splits: int = 20) -> list[dict[str, Any]]:
+def figures(*, num_splits: int = 20) -> list[dict[str, Any]]:
     """Return every figure of the paper's laws: name, target, measured, unit, command, note."""
-    table = read_rows(path)
+    table = read_rows()
     return [*_coefficients(table), *_held_out(table, num_splits), *_leave_one_gpu_out(table), *_large_models()]
-
-
-def _figure(name: str, target: Any, measured: float, unit: str, note: str) -> dict[str, Any]:
-    return {"name": name, "target": target, "measured": measured, "unit": unit, "command": COMMAND, "note": note}
 
 
 def _coefficients(table: Table) -> list[dict[str, Any]]:
@@ -75,7 +65,7 @@ def _coefficients(table: Table) -> list[dict[str, Any]]:
         _figure("core.paper.adj_r2_without_eta", None, without.adjusted_r2, "1",
                 "without eta_h; the paper's own 410 rows, R2: 0.7768 without, 0.8543 with"),
         _figure("core.paper.protocol.r2", None, protocol.r2.median, "1",
-                f"70/30, five seeds: quartiles {protocol.r2.low_quartile:.3f} to {protocol.r2.high_quartile:.3f}, "
+                f"70/30, five seeds: quartiles {protocol.r2.lower_quartile:.3f} to {protocol.r2.upper_quartile:.3f}, "
                 f"calibration slope {protocol.slope.median:.3f}, 95 % interval covers "
                 f"{100 * protocol.coverage.median:.1f} %, half-width x{protocol.half_width.median:.2f} "
                 "(published, over more BERT rows: x1.83)"),
@@ -90,9 +80,10 @@ def _held_out(table: Table, num_splits: int) -> list[dict[str, Any]]:
             effects = ("strategy", "architecture") if family == "pooled" else ("strategy",)
             law = PaperLaw(efficiency=efficiency, fixed_effects=effects)  # type: ignore[arg-type]
             when = "with measured eta_h" if efficiency == "measured" else "before the run, eta_h from (9) and (11)"
-            r2 = held_out_r2(law, rows, num_splits=num_splits)
+            (verdict,) = evaluate(law, rows, splits(rows, "grouped", num_splits=num_splits), protocol="grouped")
             found.append(
-                _figure(f"core.paper.held_out.{efficiency}.{family}", target, r2, "R2 of ln(energy)",
+                _figure(f"core.paper.held_out.{efficiency}.{family}", target, verdict.metrics["r2_log"].median,
+                        "R2 of ln(energy)",
                         f"{when}; median of {num_splits} 70/30 splits by configuration family, {len(rows)} rows; "
                         "theirs over four GPU models, ours over the two whose rows are here")
             )  # fmt: skip
@@ -100,15 +91,20 @@ def _held_out(table: Table, num_splits: int) -> list[dict[str, Any]]:
 
 
 def _leave_one_gpu_out(table: Table) -> list[dict[str, Any]]:
-    found = []
+    found, protocol = [], "leave-one-gpu-out"
+    cuts = {cut.name: cut for cut in splits(table, protocol)}
     for short, target in LEAVE_ONE_GPU_OUT.items():
-        law = PaperLaw(efficiency="measured")
-        result = leave_one_out_r2(law, table, column="machine", value=GPU_MODELS[short])
+        cut = cuts[GPU_MODELS[short]]
+        (trial,) = trials(PaperLaw(efficiency="measured"), table, [cut], protocol=protocol)
+        assert trial.estimate is not None
+        measured = trial.test.positive("energy_j")
+        errors = np.log(measured / trial.estimate.energy_j)
+        r2, without_bias = r2_log(errors, measured), r2_log(errors - errors.mean(), measured)
         found.append(
-            _figure(f"core.paper.leave_one_gpu_out.{short}", target, result.r2, "R2 of ln(energy)",
-                    f"trained on {result.num_trained} rows of the other GPU model here (theirs: three others); "
-                    f"{result.num_tested} rows predicted, {result.num_left} left: a strategy never seen in the fit; "
-                    f"bias of ln(energy) {result.bias:.2f}, R2 without it {result.r2_without_bias:.3f}")
+            _figure(f"core.paper.leave_one_gpu_out.{short}", target, r2, "R2 of ln(energy)",
+                    f"trained on {len(cut.train)} rows of the other GPU model here (theirs: three others); "
+                    f"{len(trial.rows)} rows predicted, {len(cut.test) - len(trial.rows)} left: a strategy never seen "
+                    f"in the fit; bias of ln(energy) {errors.mean():.2f}, R2 without it {without_bias:.3f}")
         )  # fmt: skip
     return found
 
@@ -124,15 +120,5 @@ def _large_models() -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def main(arguments: list[str]) -> int:
-    """Print the figures, one JSON object per line."""
-    path = Path(arguments[0]) if arguments else ROWS
-    if not path.is_file():
-        raise DataError("the measured rows are not here", given=path)
-    for figure in figures(path):
-        print(json.dumps(figure))
-    return 0
-
-
 if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))
+    show(figures())

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+from claims import claims_of, show
+from measured_tables import MEGATRON, STEP_TIMES, timed
 from numpy.typing import NDArray
 
-from wattlaw.features.records import record_columns, usable
+from wattlaw.features.records import record_columns
 from wattlaw.features.table import Table
 from wattlaw.law.step import StepLaw
-from wattlaw.run.importers import import_csv, shipped_map
 from wattlaw.run.record import RunRecord
 from wattlaw.workload.recipe import Checkpointing
 
-HERE = Path(__file__).resolve().parent
-TABLES = HERE.parents[1] / "shared" / "data"
-COMMAND = "python scripts/time_figures.py"
+_figure = claims_of("python scripts/time_figures.py")
 #: How often the calibrating tenth of the rows is drawn.
 DRAWS = 10
 #: Fewer splits than this are no choice.
@@ -36,15 +34,9 @@ def figures(*, draws: int = DRAWS) -> list[dict[str, Any]]:
     Args:
         draws: how many random tenths of the Megatron rows calibrate the law.
     """
-    megatron = records_of("step_times_megatron_a100")
-    others = records_of("step_times")
+    megatron = timed(MEGATRON)
+    others = timed(STEP_TIMES)
     return [*_megatron(megatron, draws), _selene(others), _single_gpu(others)]
-
-
-def records_of(name: str) -> tuple[RunRecord, ...]:
-    """Read the whole, timed runs of one of the shared tables through the map that is shipped for it."""
-    records, _ = usable(import_csv(TABLES / f"{name}.csv", shipped_map(name)).records)
-    return tuple(record for record in records if record.duration_s is not None)
 
 
 def predicted(table: Table, seen: NDArray[np.bool_]) -> Numbers:
@@ -189,12 +181,5 @@ def _leave_one_out(table: Table) -> Numbers:
     return np.array([ape(predicted(table, rows != row), measured_s)[row] for row in rows])
 
 
-def _figure(name: str, target: str, measured: Any, unit: str, note: str) -> dict[str, Any]:
-    return {
-        "name": name, "target": target, "measured": float(measured), "unit": unit, "command": COMMAND, "note": note,
-    }  # fmt: skip
-
-
 if __name__ == "__main__":
-    for figure in figures():
-        print(f"{figure['name']:36} {figure['measured']:<10.4g} target {figure['target']:10} {figure['note']}")
+    show(figures())

@@ -125,6 +125,8 @@ def _recipes(draw):
         optimizer=draw(st.sampled_from(["adamw", "sgd", "adafactor"])),
         checkpointing=draw(st.sampled_from(["none", "selective", "full"])),
         attention_kernel=draw(st.sampled_from(["eager", "fused"])),
+        software=draw(st.sampled_from(["eager", "eager", "fused", "graphs"])),
+        adapter_rank=draw(st.sampled_from([0, 0, 8])),
         epochs=draw(st.none() | st.floats(0.5, 10.0)) if amount == "samples" else None,
         evaluation_fraction=draw(st.sampled_from([0.0, 0.1, 2.0])),
         **{amount: draw(st.integers(1, 10**7))},
@@ -152,4 +154,6 @@ def _layouts(draw, num_nodes):
         pipeline_interleaving=draw(st.sampled_from([1, 3])) if layout.pipeline_parallel > 1 else 1,
         sequence_parallel=draw(st.sampled_from([0, 1])),
         vocabulary_parallel=draw(st.sampled_from([0, 1])),
+        context_parallel=draw(st.sampled_from([1, 1, 2])),
+        expert_parallel=2 if layout.data_parallel % 2 == 0 and draw(st.booleans()) else 1,
     )

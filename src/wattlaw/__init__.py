@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from wattlaw.law.interval import Interval
     from wattlaw.law.loading import load_law
     from wattlaw.law.prediction import Prediction, predict
+    from wattlaw.law.suggestion import suggest
     from wattlaw.parallel.layout import Layout
+    from wattlaw.plan import Plan, Problem
     from wattlaw.run.spec import RunSpec
     from wattlaw.run.spec_file import read_spec
     from wattlaw.run.store import read_records
@@ -38,7 +40,9 @@ __all__ = [
     "Calibration",
     "Interval",
     "Layout",
+    "Plan",
     "Prediction",
+    "Problem",
     "Recipe",
     "RunSpec",
     "WattlawError",
@@ -52,6 +56,7 @@ __all__ = [
     "preset",
     "read_records",
     "read_spec",
+    "suggest",
 ]
 
 #: Where each public name is.
@@ -59,7 +64,9 @@ _MODULES = {
     "Calibration": "wattlaw.law.calibration",
     "Interval": "wattlaw.law.interval",
     "Layout": "wattlaw.parallel.layout",
+    "Plan": "wattlaw.plan",
     "Prediction": "wattlaw.law.prediction",
+    "Problem": "wattlaw.plan",
     "Recipe": "wattlaw.workload",
     "RunSpec": "wattlaw.run.spec",
     "WattlawError": "wattlaw.errors",
@@ -73,6 +80,7 @@ _MODULES = {
     "preset": "wattlaw.workload",
     "read_records": "wattlaw.run.store",
     "read_spec": "wattlaw.run.spec_file",
+    "suggest": "wattlaw.law.suggestion",
 }
 
 

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from wattlaw.law.evaluation import METRICS
+from wattlaw.law.laws import LAWS
 
 
 def test_json_has_each_metric_with_quartiles_and_count(wattlaw, store):
@@ -70,6 +71,9 @@ def test_the_step_law_recovers_what_it_made(wattlaw, store):
         (["--level", "1"], ["--level", "< 1"]),
         (["--target", "time", "--law", "power"], ["predicts no time"]),
         (["--prior", "bundled", "--law", "power"], ["--prior"]),
+        (["--markdown", "--json"], ["--markdown", "--json"]),
+        (["--figure", "laws.pdf"], ["--figure", ".html, .png, .svg"]),
+        (["--figure", "nowhere/laws.png"], ["nowhere", "mkdir"]),
     ],
 )
 def test_options_that_cannot_be_are_refused(refused, store, options, words):
@@ -101,3 +105,27 @@ def test_a_terminal_shows_how_far_it_is(wattlaw, store, monkeypatch):
     assert "power" in shown[()]
     assert "0/3" in shown[()]
     assert shown["--json",] == ""
+
+
+def test_all_laws_side_by_side_as_markdown(wattlaw, store):
+    """Every law has its row, in the order of the list."""
+    found = wattlaw("evaluate", store, "--all", "--splits", 1, "--markdown")
+    assert (found.code, found.err) == (0, "")
+    rows = [line.split("|")[1].strip() for line in found.out.splitlines() if line.startswith("| ")]
+    assert rows == ["law", "---", *LAWS]
+
+
+def test_several_targets_and_a_figure_of_the_first(wattlaw, store, tmp_path):
+    """Two verdicts in JSON; the figure is drawn beside."""
+    path = tmp_path / "laws.svg"
+    options = ["--law", "6nd", "--target", "time", "--target", "energy", "--splits", 2, "--figure", path, "--json"]
+    said = json.loads(wattlaw("evaluate", store, *options).out)
+    assert [one["target"] for one in said["evaluations"]] == ["time", "energy"]
+    assert "time, grouped: 40 records, held out, 2 splits" in path.read_text()
+
+
+def test_cold_is_a_protocol(wattlaw, store):
+    """Each machine is a split."""
+    said = json.loads(wattlaw("evaluate", store, "--protocol", "cold", "--law", "step", "--law", "tdp", "--json").out)
+    assert (said["protocol"], said["num_splits"]) == ("cold", 2)
+    assert {"coverage", "half_width"} <= set(said["metrics"])

@@ -181,3 +181,35 @@ def test_a_store_that_is_not_there_is_named(refused, tmp_path):
     refused("fit", tmp_path / "missing.jsonl", "-o", law, words=["missing.jsonl", "No such file"])
     refused("fit", "/dev/null", "-o", law, words=["a device"])
     refused("fit", tmp_path, "-o", law, words=["no records in this folder"])
+
+
+def test_a_regression_is_diagnosed_on_request(wattlaw, store, tmp_path):
+    """Errors, inflation and influential runs, as text and as JSON; the law is written all the same."""
+    law = tmp_path / "paper.json"
+    found = wattlaw("fit", store, "--law", "paper", "--diagnose", "-o", law)
+    assert (found.code, found.err) == (0, "")
+    assert all(words in found.out for words in ("paper law, 40 records", "HC3 error", "inflation", "Cook's distance"))
+    said = json.loads(wattlaw("fit", store, "--law", "power", "--diagnose", "-o", law, "--json").out)
+    assert said["diagnosis"]["coefficients"]["intercept"]["standard_error"] > 0
+    assert Calibration.load(law).law == "power"
+
+
+def test_only_a_regression_has_a_diagnosis(refused, store, tmp_path):
+    """Before anything is fitted."""
+    law = tmp_path / "law.json"
+    refused("fit", store, "--law", "step", "--diagnose", "-o", law, words=["--diagnose", "step", "paper or power"])
+    assert not law.exists()
+
+
+def test_a_law_to_be_passed_on_can_leave_its_runs_out(wattlaw, store, tmp_path):
+    """Without the residual the file keeps no inputs of runs; the parameters are the same."""
+    whole, plain = tmp_path / "whole.json", tmp_path / "plain.json"
+    said = json.loads(wattlaw("fit", store, "-o", whole, "--json").out)
+    bare = json.loads(wattlaw("fit", store, "--no-residual", "-o", plain, "--json").out)
+    assert sum(said["num_interpolated"].values()) == said["num_records"] == 40
+    assert bare["num_interpolated"] == {}
+    assert bare["machines"] == said["machines"]
+    assert "inputs" not in plain.read_text()
+    text = wattlaw("fit", store, "-o", whole).out
+    assert "unexplained" in text
+    assert "interpolated between" in text

@@ -82,7 +82,7 @@ def test_options_replace_parts_of_a_file(wattlaw):
     more = json.loads(wattlaw("predict", SPEC, "--epochs", 6, "--json").out)
     other = json.loads(wattlaw("predict", SPEC, "--steps", 100, "--model", "gpt2", "--json").out)
     assert base["run"].startswith("BERT-base on SST-2, fsdp on 4 x ")
-    assert more["energy_j"]["mid"] == pytest.approx(2 * base["energy_j"]["mid"])
+    assert more["energy_j"]["mid"] == pytest.approx(2 * base["energy_j"]["mid"], rel=0.05)
     assert other["run"].startswith("gpt2, ")
     assert other["energy_j"]["mid"] < base["energy_j"]["mid"]
 
@@ -276,7 +276,22 @@ def test_a_bad_config_is_named_with_its_field(refused, tmp_path, content, words)
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     option=st.sampled_from(
-        ["model", "gpu", "node", "strategy", "batch-size", "seq-len", "steps", "epochs", "head", "precision", "law"]
+        [
+            *(
+                "model",
+                "gpu",
+                "node",
+                "strategy",
+                "batch-size",
+                "seq-len",
+                "steps",
+                "epochs",
+                "head",
+                "precision",
+                "law",
+            ),
+            *("region", "tariff", "carbon-series", "start", "window", "embodied", "pue", "training-type"),
+        ]
     ),
     value=st.text(max_size=20) | st.integers().map(str) | st.floats().map(str),
 )

@@ -33,12 +33,33 @@ def test_figures_of_an_accelerator_are_those_of_its_data_sheet(spec):
     """A100: 312e12 flop/s in bf16 and 19.5e12 in fp32, 1,555 GB/s, 400 W, 300 GB/s of NVLink each way."""
     assert devices_of(spec) == Devices(
         peak_flop_per_s=312e12,
+        unquantised_flop_per_s=312e12,
         bandwidth_bytes_per_s=1555e9,
         power_limit_w=400,
+        power_cap_w=400,
         link_bytes_per_s=300e9,
         network_bytes_per_s=300e9,
+        node_host_w=0,
     )
     assert devices_of(replace(spec, recipe=replace(spec.recipe, precision="fp32"))).peak_flop_per_s == 19.5e12
+
+
+def test_fp8_leaves_some_products_in_16_bits(spec):
+    """H100: 1,978.9e12 flop/s in fp8, and 989.4e12 for what stays in bf16."""
+    eight_bits = replace(spec, recipe=replace(spec.recipe, precision="fp8"), accelerator=accelerator("h100-sxm5-80gb"))
+    found = devices_of(eight_bits)
+    assert (found.peak_flop_per_s, found.unquantised_flop_per_s) == (1978.9e12, 989.4e12)
+
+
+@pytest.mark.parametrize(("given_w", "cap_w"), [(None, 400), (250.0, 250), (500.0, 400)])
+def test_a_cap_is_the_limit_of_the_run_and_at_most_the_boards(spec, given_w, cap_w):
+    """A limit above the board's own changes nothing."""
+    assert devices_of(replace(spec, power_limit_w=given_w)).power_cap_w == cap_w
+
+
+def test_a_named_node_declares_its_host(spec):
+    """dgx-a100's own host; none where no node is named, so that the law's counts."""
+    assert devices_of(replace(spec, node=node_type("dgx-a100"))).node_host_w == node_type("dgx-a100").host_power_w
 
 
 def test_the_link_is_the_slowest_within_a_node_and_the_network_that_between_nodes(spec):
@@ -79,6 +100,8 @@ def test_numbers_become_columns_and_names_stay(spec):
         {"optimizer": "sgd"},
         {"checkpointing": "full"},
         {"attention_kernel": "eager"},
+        {"software": "fused"},
+        {"adapter_targets": "all-linear"},
         {"steps": None, "samples": 100},
         {"padded_len": 40.0},
     ],
@@ -147,6 +170,8 @@ def test_a_column_of_many_sizes_is_the_sizes_one_by_one(spec):
 def test_every_figure_of_the_devices_can_be_a_column(spec):
     """Runs on different GPUs differ in each figure that a law reads."""
     names = ("a100-sxm4-40gb", "h100-sxm5-80gb", "l4")
-    ((_, batch),) = batches([replace(spec, accelerator=accelerator(name)) for name in names])
+    nodes = (None, node_type("dgx-h100"), node_type("pcie-box"))
+    specs = [replace(spec, accelerator=accelerator(name), node=node) for name, node in zip(names, nodes, strict=True)]
+    ((_, batch),) = batches(specs)
     for field in fields(Devices):
         assert getattr(batch.devices, field.name).shape == (3,)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from wattlaw.features.physical import physical_columns
+from wattlaw.features.physical import physical_columns, within
 from wattlaw.hardware import accelerator, node_type
-from wattlaw.law.step import COLUMNS
+from wattlaw.law.step_terms import COLUMNS
 from wattlaw.parallel.layout import Layout
 from wattlaw.run import RunSpec
 from wattlaw.workload import Recipe, preset, presets, step_cost
@@ -91,8 +91,9 @@ def test_checkpointing_computes_the_blocks_once_more(spec):
 def test_one_device_says_nothing(spec, strategy):
     """On one device no strategy sends a byte, and all are the same run."""
     found = row(on(spec, strategy, 1))
-    said = [name for name in found if name.startswith(("shard_", "gradient_", "tensor_", "stage_"))]
-    assert len(said) == 13
+    kinds = ("shard_", "gradient_", "tensor_", "stage_", "context_", "expert_")
+    said = [name for name in found if name.startswith(kinds) and name.endswith(("_bytes", "_collectives", "_hops"))]
+    assert len(said) == 17
     assert all(found[name] == 0 for name in said)
     assert found == row(spec)
 
@@ -120,6 +121,114 @@ def test_data_parallelism_divides_the_sequences(spec, strategy):
     assert divided["micro_steps"] == 3 * 527  # ceil(67349 / (4 x 32))
     shards = 1 if strategy == "ddp" else 4
     assert divided["optimizer_traffic_bytes"] == alone["optimizer_traffic_bytes"] / shards
+
+
+def test_ddp_sends_gradients_of_four_bytes_and_fused_frameworks_of_two(spec):
+    """Autocast keeps fp32 weights, whose gradients DDP all-reduces; Megatron's have the precision of the products."""
+    eager = row(on(spec, "ddp", 4))
+    assert eager["gradient_bytes"] == 2 * 4 * 109_483_778 * 3 / 4
+    fused = replace(spec, recipe=replace(spec.recipe, software="fused"))
+    assert row(on(fused, "ddp", 4))["gradient_bytes"] == 2 * 2 * 109_483_778 * 3 / 4
+    exact = replace(spec, recipe=replace(spec.recipe, precision="fp32"))
+    assert row(on(exact, "ddp", 4))["gradient_bytes"] == eager["gradient_bytes"]
+
+
+def test_zero_1_scatters_gradients_gathers_weights_and_divides_the_update(spec):
+    """4 bytes of gradients go out, 2 of updated weights come back; a rank updates its quarter."""
+    found, ddp = row(on(spec, "zero1", 4)), row(on(spec, "ddp", 4))
+    assert found["gradient_bytes"] == (4 + 2) * 109_483_778 * 3 / 4
+    assert found["optimizer_traffic_bytes"] == ddp["optimizer_traffic_bytes"] / 4
+    assert found["shard_bytes"] == 0
+
+
+def test_a_frozen_base_sends_and_updates_adapters_only(spec):
+    """Rank 8 on queries, keys, values and output: 4 x 2 x 768 x 8 numbers a block, and the new head of two labels."""
+    lora = replace(spec, recipe=replace(spec.recipe, adapter_rank=8))
+    trained = L * 4 * 2 * D * 8 + (D * LABELS + LABELS)
+    for strategy, sent in (("ddp", 2 * 4), ("fsdp", 2)):
+        found = row(on(lora, strategy, 4))
+        shards = 4 if strategy == "fsdp" else 1
+        assert found["optimizer_traffic_bytes"] == 28 * trained / shards
+        weights = 109_483_778 + L * 4 * 2 * D * 8
+        gathered = 2 * 2 * weights * 3 / 4 if strategy == "fsdp" else 0
+        assert found["gradient_bytes"] + found["shard_bytes"] == pytest.approx(gathered + sent * trained * 3 / 4)
+    assert row(lora)["block_flop"] < 0.75 * row(spec)["block_flop"]
+
+
+def test_frozen_and_trained_runs_share_a_batch(spec):
+    """Runs that differ in their rank only are columns of one batch, and each is what it is alone."""
+    ranks = [replace(spec, recipe=replace(spec.recipe, adapter_rank=rank)) for rank in (0, 8, 64)]
+    layouts = [on(one, strategy, 4) for one in ranks for strategy in ("ddp", "fsdp")]
+    together = physical_columns(layouts)
+    for place, one in enumerate(layouts):
+        alone = physical_columns([one])
+        for name in COLUMNS:
+            assert together[name][place] == pytest.approx(alone[name][0], rel=1e-12), name
+
+
+def test_fp8_is_told_by_the_share_of_attention(spec):
+    """Scores and values, 12 B S^2 d L of the blocks' operations in eager attention."""
+    found = row(spec)
+    assert found["attention_share"] == pytest.approx(12 * L * S * D * B * S / found["block_flop"], rel=1e-12)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_context_parallelism_divides_the_tokens(gpt, ranks):
+    """A device computes a c-th of each sequence, reads all weights and reduces all gradients."""
+    alone, divided = row(gpt), row(on(gpt, "cp", ranks))
+    for name in ("block_flop", "head_flop"):
+        assert divided[name] == pytest.approx(alone[name] / ranks, rel=1e-12)
+    assert alone["block_traffic_bytes"] / ranks < divided["block_traffic_bytes"] < alone["block_traffic_bytes"]
+    for name in ("weights", "micro_steps", "block_kernels"):
+        assert divided[name] == alone[name]
+    assert divided["gradient_bytes"] == row(on(gpt, "ddp", ranks))["gradient_bytes"]
+
+
+def test_expert_parallelism_deals_out_experts_and_keeps_the_rows(gpt):
+    """Eight experts on four ranks: two each to hold, read, update and send; as many operations."""
+    mixture = replace(gpt, architecture=preset("mixtral-8x7b"))
+    alone, dealt = row(on(mixture, "ddp", 4)), row(on(mixture, "ddp x ep", 4))
+    experts = 32 * 8 * 3 * 4096 * 14336
+    assert alone["weights"] - dealt["weights"] == pytest.approx(3 / 4 * experts, rel=1e-12)
+    for name in ("block_flop", "head_flop", "block_kernels", "micro_steps"):
+        assert dealt[name] == alone[name]
+    # Each of three passes reads the weights once, with two bytes a number.
+    unread = alone["block_traffic_bytes"] - dealt["block_traffic_bytes"]
+    assert unread == pytest.approx(3 * 2 * 3 / 4 * experts, rel=1e-12)
+    dense = alone["weights"] - experts
+    assert dealt["gradient_bytes"] == pytest.approx(2 * 4 * dense * 3 / 4, rel=1e-12)
+    assert dealt["optimizer_traffic_bytes"] == pytest.approx(28 * (dense + experts / 4), rel=1e-12)
+    shards = row(on(mixture, "fsdp x ep", 4))
+    assert shards["optimizer_traffic_bytes"] == pytest.approx(28 * alone["weights"] / 4, rel=1e-12)
+
+
+@pytest.mark.parametrize(("software", "share"), [("eager", 1), ("fused", 1 / 3), ("graphs", 0)])
+def test_software_says_what_the_host_does(spec, software, share):
+    """All of the launches, a third, none."""
+    found = row(replace(spec, recipe=replace(spec.recipe, software=software)))
+    assert (found["host_share"], found["fused"]) == (share, software != "eager")
+
+
+def test_fused_software_sends_beside_its_kernels_what_it_divides_them_for(gpt):
+    """With sequence parallelism, and between interleaved stages; of a frozen base six of eight and adapters' three."""
+    layout = Layout(tensor_parallel=2, pipeline_parallel=2, pipeline_interleaving=3, sequence_parallel=1)
+    fused = replace(gpt, layout=layout, recipe=replace(gpt.recipe, software="fused"))
+    for recipe, beside in (
+        (fused.recipe, (1, 1)),
+        (replace(fused.recipe, adapter_rank=8), (pytest.approx(6 / 11), 1)),
+        (gpt.recipe, (0, 0)),
+    ):
+        found = row(replace(fused, recipe=recipe))
+        assert (found["tensor_beside"], found["stage_beside"]) == beside
+    plain = row(replace(fused, layout=Layout(tensor_parallel=2, pipeline_parallel=2)))
+    assert (plain["tensor_beside"], plain["stage_beside"]) == (0, 0)
+
+
+def test_energies_of_accelerators_hold_no_declared_host(gpt):
+    """The host of a named node type belongs to energies of nodes and facilities."""
+    table = physical_columns([gpt])
+    assert within("node", table)["node_host_w"][0] == gpt.node.host_power_w
+    assert within("accelerators", table)["node_host_w"][0] == 0
 
 
 def test_bert_base_shards_on_four_ranks(spec):
@@ -152,7 +261,8 @@ def test_any_run_has_every_column_and_no_negative_number(data, run_specs):
 def test_work_grows_with_layers_batch_and_steps(data, factor, run_specs):
     """Blocks in proportion to the layers, everything of a micro-step with the batch, counts with the steps."""
     spec = data.draw(run_specs)
-    recipe = replace(spec.recipe, steps=100, samples=None, tokens=None, epochs=None)
+    # Adapters save the first block work, whatever the number of blocks.
+    recipe = replace(spec.recipe, steps=100, samples=None, tokens=None, epochs=None, adapter_rank=0)
     spec = replace(spec, recipe=recipe)
     once = row(spec)
     batch = row(replace(spec, recipe=replace(recipe, batch_size=factor * recipe.batch_size)))

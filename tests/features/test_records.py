@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 
 from wattlaw.errors import DataError
+from wattlaw.features.counts import count_columns
 from wattlaw.features.paper import paper_columns
 from wattlaw.features.physical import physical_columns
 from wattlaw.features.records import record_columns, usable
@@ -43,12 +44,13 @@ def records():
 
 
 def test_a_record_has_the_columns_of_every_law_and_what_was_measured(records):
-    """The paper's columns and the step law's, each as it is alone, one row per record."""
+    """The columns of the paper, the step law and the rules of thumb, each as it is alone, one row per record."""
     table = record_columns(records)
     paper = paper_columns(records, compute="artifact")
     physical = physical_columns([record.spec for record in records])
-    assert set(table.columns) == set(paper.columns) | set(physical.columns)
-    for part in (paper, physical):
+    counts = count_columns([record.spec for record in records])
+    assert set(table.columns) == set(paper.columns) | set(physical.columns) | set(counts.columns)
+    for part in (paper, physical, counts):
         assert all((table[name] == part[name]).all() for name in part.columns)
     assert table["duration_s"].tolist() == [100, 50]
     assert table["efficiency"].tolist() == [1, 0.5]

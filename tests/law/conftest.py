@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
+import paper_figures
 import pytest
 
 from wattlaw.features.physical import physical_columns
 from wattlaw.features.records import record_columns
 from wattlaw.features.table import Table
 from wattlaw.hardware import accelerator
-from wattlaw.law.step import COLUMNS, PARAMETERS, StepTerms, terms
+from wattlaw.law.step_terms import COLUMNS, PARAMETERS, StepTerms, terms
 from wattlaw.parallel.layout import Layout
 from wattlaw.run import Energy, RunRecord, RunSpec
 from wattlaw.run.importers import import_csv, shipped_map
 from wattlaw.workload import Recipe, from_sizes
 
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "paper_figures.py"
-
 
 @pytest.fixture(scope="session")
-def paper_figures():
-    """The script that recomputes the paper's figures, as a module."""
-    specification = importlib.util.spec_from_file_location("paper_figures", SCRIPT)
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="session")
-def paper_rows(shared_data, paper_figures):
+def paper_rows(shared_data):
     """The measured rows of BERT and GPT on one and several GPUs."""
-    return paper_figures.read_rows(shared_data / "bert_gpt_multi_gpu.csv")
+    return paper_figures.read_rows()
 
 
 @pytest.fixture(scope="session")

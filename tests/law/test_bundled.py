@@ -11,7 +11,8 @@ from wattlaw.errors import UnknownNameError
 from wattlaw.law.bundled import DEFAULT, bundled, bundled_names
 from wattlaw.law.interval import ENOUGH_RESIDUALS
 from wattlaw.law.laws import law_named
-from wattlaw.law.step import DOMAIN_COLUMNS, PARAMETERS, StepLaw
+from wattlaw.law.step import StepLaw
+from wattlaw.law.step_terms import DOMAIN_COLUMNS, PARAMETERS
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "laws" / "step.md"
 
@@ -64,12 +65,16 @@ def test_the_step_calibration_knows_how_sure_it_is_of_every_kind_of_run():
 
 
 def test_the_step_calibration_is_the_fit_to_the_measured_runs(shared_table):
-    """Fitting again finds the same parameters to a thousandth: the file is not older than the law."""
-    shipped, fresh = bundled(), StepLaw().fit(shared_table)
-    pairs = [(shipped.parameters, fresh.parameters)]
-    pairs += [(shipped.machines[name].parameters, fresh.machines[name].parameters) for name in fresh.machines]
-    for before, after in pairs:
-        assert after == pytest.approx(before, rel=1e-3)
+    """Fitting again finds the same parameters to a thousandth: the file is not older than the law.
+
+    Of the common ones the pace of the host; those of GPUs and links are from published step times, too.
+    """
+    shipped, fresh = bundled(), StepLaw(residual=False).fit(shared_table)
+    for name, machine in fresh.machines.items():
+        assert machine.parameters == pytest.approx(shipped.machines[name].parameters, rel=1e-3)
+    for parameter in PARAMETERS:
+        if parameter.scope == "pace":
+            assert shipped.parameters[parameter.name] == pytest.approx(fresh.parameters[parameter.name], rel=1e-3)
     assert fresh.residuals.energy == pytest.approx(shipped.residuals.energy, abs=1e-3)
     for name, limits in fresh.domain.items():
         assert shipped.domain[name] == pytest.approx(limits, rel=1e-9), name

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from wattlaw.errors import DataError
-from wattlaw.law.additive import AdditiveLaw
+from wattlaw.law.baselines import BoostingLaw, FlopCountLaw, RatedPowerLaw
 from wattlaw.law.calibration import Calibration
-from wattlaw.law.paper import PaperLaw
-from wattlaw.law.power import PowerLaw
+from wattlaw.law.paper import AdditiveLaw, PaperLaw, PowerLaw
 from wattlaw.law.step import StepLaw
 
 LAWS = [
@@ -22,9 +21,15 @@ LAWS = [
     pytest.param(AdditiveLaw(), id="additive"),
     pytest.param(AdditiveLaw(weighting="relative"), id="additive-relative"),
     pytest.param(StepLaw(), id="step"),
+    pytest.param(BoostingLaw(), id="boosting"),
+    pytest.param(FlopCountLaw(), id="6nd"),
+    pytest.param(RatedPowerLaw(), id="tdp"),
 ]
-#: Priors decide where data do not, so the step law is fitted to few or collinear rows, and its energies have a scale.
-WITHOUT_PRIORS = [each for each in LAWS if each.id != "step"]
+#: Priors decide where data do not, so the step law is fitted to few or collinear rows, and its energies have a scale;
+#: TDP x time has nothing to fit.
+WITHOUT_PRIORS = [each for each in LAWS if each.id not in ("step", "tdp")]
+#: Laws with one coefficient per column.
+LINEAR = [each for each in WITHOUT_PRIORS if each.id not in ("boosting", "6nd")]
 RELATIVE = 1e-6
 
 
@@ -125,7 +130,7 @@ def test_no_rows_are_refused(law, table):
         law.fit(table.take(np.arange(0)))
 
 
-@pytest.mark.parametrize("law", WITHOUT_PRIORS)
+@pytest.mark.parametrize("law", LINEAR)
 def test_collinear_columns_are_refused_by_name(law, table):
     """Memory traffic that follows compute exactly leaves neither exponent known; the error names both."""
     if isinstance(law, AdditiveLaw):
@@ -159,7 +164,7 @@ def test_values_that_are_not_finite_never_reach_a_law(law, table, value):
         law.fit(table.with_columns(energy_j=energy_j))
 
 
-@pytest.mark.parametrize("law", [each for each in WITHOUT_PRIORS if each.id != "power"])
+@pytest.mark.parametrize("law", [each for each in LINEAR if each.id != "power"])
 def test_a_strategy_that_the_fit_did_not_see_is_refused(law, table):
     """Nothing is guessed about an unknown strategy: it is refused, with the known ones, and ``covers`` says so."""
     calibration = law.fit(table.take(table["strategy"] != "tp"))

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from wattlaw.errors import ConfigError
-from wattlaw.law.footprint import Footprint, footprint, scaled
+from wattlaw.hardware import Embodied
+from wattlaw.law.footprint import Footprint, Prices, footprint, scaled
 from wattlaw.law.interval import Interval
 from wattlaw.law.prediction import Prediction
 
@@ -33,51 +34,46 @@ def prediction(*, time=True):
 
 
 def test_worked_numbers():
-    """10 kWh at PUE 1.2 are 12 kWh: 4.8 kg at 400 g/kWh, 3.60 at 0.30; four devices for 2 h at 1.50 are 12."""
-    found = footprint(
-        prediction(),
-        num_devices=4,
+    """10 kWh at PUE 1.2 are 12 kWh: 4.8 kg at 400 g/kWh, 3.60 at 0.30; four devices for 2 h at 1.50 are 12.
+
+    A device of 300 kg that works 30,000 hours costs 10 g an hour: 80 g for these eight.
+    """
+    prices = Prices(
         pue=1.2,
         carbon_g_per_kwh=400,
         price_per_kwh=0.3,
         price_per_device_hour=1.5,
+        embodied=Embodied(device_kg=300, host_kg=0, life_h=30_000),
     )
+    found = footprint(prediction(), prices, num_devices=4)
     assert found.facility_energy_j.mid == pytest.approx(12 * KWH)
     assert found.carbon_g.mid == pytest.approx(4800)
     assert found.carbon_g.low == pytest.approx(3840)
     assert found.electricity_cost.high == pytest.approx(5.4)
     assert found.device_cost.mid == pytest.approx(12)
-    assert found.carbon_g.level == 0.9
+    assert found.embodied_g.mid == pytest.approx(80)
+    assert found.embodied_g.high == pytest.approx(120)
+    assert [found.money.low, found.money.mid, found.money.high] == pytest.approx([2.88 + 6, 15.6, 5.4 + 18])
+    assert found.carbon_g.level == found.money.level == 0.9
+    assert found.counted_boundary == "facility"
 
 
 def test_what_was_not_given_is_not_known():
-    """No price, no cost; no time, no rent; without a PUE the electricity is the nodes'."""
-    assert footprint(prediction(), num_devices=1) == Footprint()
-    assert footprint(prediction(time=False), num_devices=1, price_per_device_hour=1).device_cost is None
-    found = footprint(prediction(), num_devices=1, carbon_g_per_kwh=100)
+    """No price, no cost; no time, no rent and no sum of it; without a PUE the electricity is the nodes'."""
+    assert footprint(prediction(), Prices(), num_devices=1) == Footprint()
+    untimed = footprint(prediction(time=False), Prices(price_per_device_hour=1, price_per_kwh=1), num_devices=1)
+    assert (untimed.device_cost, untimed.money) == (None, None)
+    assert untimed.electricity_cost.mid == pytest.approx(10)
+    priced = footprint(prediction(time=False), Prices(price_per_kwh=1), num_devices=1)
+    assert priced.money == priced.electricity_cost
+    found = footprint(prediction(), Prices(carbon_g_per_kwh=100), num_devices=1)
     assert (found.facility_energy_j, found.carbon_g.mid) == (None, pytest.approx(1000))
+    assert (found.counted_boundary, found.embodied_g, found.money) == ("node", None, None)
 
 
 def test_a_price_may_be_zero():
     """Carbon-free electricity emits nothing, which is not the same as unknown."""
-    assert footprint(prediction(), num_devices=1, carbon_g_per_kwh=0).carbon_g.mid == 0
-
-
-@pytest.mark.parametrize(
-    "figures",
-    [
-        {"pue": 0.9},
-        {"pue": float("nan")},
-        {"pue": float("inf")},
-        {"carbon_g_per_kwh": -1},
-        {"price_per_kwh": float("nan")},
-        {"price_per_device_hour": float("inf")},
-    ],
-)
-def test_figures_that_cannot_be_are_refused(figures):
-    """With what is allowed."""
-    with pytest.raises(ConfigError, match="allowed >="):
-        footprint(prediction(), num_devices=1, **figures)
+    assert footprint(prediction(), Prices(carbon_g_per_kwh=0), num_devices=1).carbon_g.mid == 0
 
 
 def test_scaling_keeps_the_level():
@@ -89,4 +85,6 @@ def test_scaling_keeps_the_level():
 def test_a_pue_is_of_nodes_only(boundary):
     """An energy that lacks the host, or already holds the facility, is not multiplied by a PUE."""
     with pytest.raises(ConfigError, match="multiplies the energy of nodes"):
-        footprint(replace(prediction(), boundary=boundary), num_devices=1, pue=1.2)
+        footprint(replace(prediction(), boundary=boundary), Prices(pue=1.2), num_devices=1)
+    carbon = footprint(replace(prediction(), boundary=boundary), Prices(carbon_g_per_kwh=100), num_devices=1)
+    assert carbon.counted_boundary == (boundary or None)

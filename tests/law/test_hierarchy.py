@@ -107,6 +107,47 @@ def test_a_parameter_follows_one_that_it_varies_with():
         assert second / first == pytest.approx(correlation, abs=1e-3)
 
 
+def normal_matrix(problem, known):
+    """The inverse covariance of all unknowns of a linear problem."""
+    size, count = 3, len(problem)
+    matrix = np.zeros((size * (count + 1), size * (count + 1)))
+    matrix[:size, :size] = np.diag(1 / known.spread**2)
+    tie = np.linalg.inv(known.between)
+    for number, (design, _) in enumerate(problem, start=1):
+        own = slice(size * number, size * (number + 1))
+        matrix[own, own] += design.T @ design / SCALE**2 + tie
+        matrix[:size, :size] += tie
+        matrix[own, :size] -= tie
+        matrix[:size, own] -= tie
+    return matrix
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_covariance_is_the_inverse_of_the_normal_matrix(seed):
+    """Of all unknowns, of each set of parameters, and of the predictions."""
+    problem, known = linear_problem(seed), prior(3)
+    found = hierarchy.fit([linear_machine(*part) for part in problem], known)
+    expected = np.linalg.inv(normal_matrix(problem, known))
+    np.testing.assert_allclose(found.covariance, expected, rtol=1e-3, atol=1e-3 * SMALL**2)
+    for number, (design, _) in enumerate(problem, start=1):
+        own = expected[3 * number : 3 * number + 3, 3 * number : 3 * number + 3]
+        np.testing.assert_allclose(found.covariance_of(number), own, rtol=1e-3, atol=1e-3 * SMALL**2)
+        spread = found.roots[number - 1].spread
+        np.testing.assert_allclose(spread @ spread.T, design @ own @ design.T, rtol=1e-2, atol=1e-2 * SMALL**2)
+
+
+def test_leaving_runs_out_makes_their_predictions_less_sure():
+    """By exactly what the fit without them says."""
+    problem, known = linear_problem(5), prior(3)
+    found = hierarchy.fit([linear_machine(*part) for part in problem], known)
+    design, observed = problem[1]
+    out = np.arange(len(observed)) < 3
+    rest = [problem[0], (design[~out], observed[~out])]
+    without = np.linalg.inv(normal_matrix(rest, known))[6:, 6:]
+    _, variance = found.roots[1].without(found.residuals[1], out)
+    np.testing.assert_allclose(variance, np.diag(design[out] @ without @ design[out].T), rtol=1e-2)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_left_out_residuals_are_those_of_fits_without_the_group(seed):
     """On a linear problem the step to the fit without a group is exact: the same as fitting again."""

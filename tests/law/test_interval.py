@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from statistics import NormalDist
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import stdtrit
 
 from wattlaw.errors import ConfigError, DataError
 from wattlaw.features.table import Table
@@ -21,8 +24,11 @@ from wattlaw.law.interval import (
     is_cold,
     outside_columns,
     require_level,
+    student,
 )
+from wattlaw.law.spread import spreads
 from wattlaw.law.step import StepLaw
+from wattlaw.law.step_terms import PARAMETERS
 
 FINITE = st.lists(st.floats(-3, 3), min_size=4, max_size=200).map(np.array)
 
@@ -244,3 +250,144 @@ def test_residuals_that_a_calibration_lacks_are_an_error(calibration):
     blind = Calibration(law="step", parameters={}, machines=calibration.machines)
     with pytest.raises(DataError, match="too few held-out residuals"):
         ends_of_runs(blind, runs("other"), target="energy", level=0.9)
+
+
+# Where the expected spread is known
+
+
+@given(level=st.floats(0.01, 0.999), degrees=st.integers(1, 200))
+def test_student_is_that_of_scipy(level, degrees):
+    """The series and the halving come to the same quantile."""
+    assert student(level, degrees) == pytest.approx(stdtrit(degrees, (1 + level) / 2), rel=1e-9)
+
+
+@pytest.fixture(scope="module")
+def sure():
+    """A calibration that knows how sure it is: two machines, one with many runs and one with four."""
+    unsure = tuple(tuple(row) for row in (0.01 * np.eye(len(PARAMETERS))).tolist())
+
+    def own(count, size):
+        values = tuple((size * np.linspace(-1, 1, count)).tolist()) if count else ()
+        return Residuals(energy=values, energy_spread=(0.05,) * count)
+
+    parameters = {one.name: one.start for one in PARAMETERS}
+    return Calibration(
+        law="step",
+        parameters=parameters,
+        covariance=unsure,
+        noise={"energy": 0.04, "duration": 0.04},
+        domain={"block_kernels": (1.0, 1e9)},
+        kinds={"precision": ("16-bit",)},
+        residuals=own(60, 0.1),
+        outside=own(60, 0.2),
+        cold=own(60, 0.15),
+        num_cold=3,
+        machines={
+            "a100-sxm4-40gb": MachineCalibration(parameters=parameters, residuals=own(60, 0.1), covariance=unsure),
+            "rtx-2080-ti": MachineCalibration(parameters=parameters, residuals=own(4, 0.1), covariance=unsure),
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def some_runs(step_specs, measured):
+    """Runs on both machines of ``sure``."""
+    return measured(step_specs(num_configurations=4, seed=22), noise=0.0, seed=22)
+
+
+def in_spreads(calibration, table, *, level=0.9, target="energy"):
+    """The ends of each run in units of its spread."""
+    low, high = ends_of_runs(calibration, table, target=target, level=level)
+    expected = spreads(calibration, table, target)
+    return low / expected, high / expected
+
+
+def on(table, machine):
+    """The runs of one machine, or as if they were on another."""
+    if machine in table.text("machine"):
+        return table.take(table.text("machine") == machine)
+    return table.with_columns(machine=np.full(len(table), machine))
+
+
+def test_a_machine_with_many_runs_has_their_quantiles_in_units_of_the_spread(sure, some_runs):
+    """Residuals up to 0.1 with an expected spread of 0.05: the 55th of 60 from either end, at any run."""
+    kept = sure.machines["a100-sxm4-40gb"].residuals.scaled("energy")
+    assert kept.max() == pytest.approx(2.0)
+    expected = ends(kept, 0.9)
+    low, high = in_spreads(sure, on(some_runs, "a100-sxm4-40gb"))
+    np.testing.assert_allclose(low, expected[0], rtol=1e-9)
+    np.testing.assert_allclose(high, expected[1], rtol=1e-9)
+
+
+def test_few_runs_have_their_own_scale_shrunk_to_what_was_expected(sure, some_runs):
+    """Four residuals with a sum of squares of 8.9 in spreads, and four expected ones of 1: t with 8 degrees."""
+    squares = np.sum(sure.machines["rtx-2080-ti"].residuals.scaled("energy") ** 2)
+    expected = stdtrit(8, 0.95) * math.sqrt((4 + squares) / 8)
+    low, high = in_spreads(sure, on(some_runs, "rtx-2080-ti"))
+    np.testing.assert_allclose(high, expected, rtol=1e-6)
+    np.testing.assert_allclose(low, -high, rtol=1e-9)
+
+
+def test_a_probed_machine_has_what_was_expected(sure, some_runs):
+    """No residual of its own: t with the four degrees of freedom that expectation is worth."""
+    probed = replace(sure.machines["rtx-2080-ti"], residuals=Residuals())
+    calibration = replace(sure, machines={"rtx-2080-ti": probed})
+    np.testing.assert_allclose(in_spreads(calibration, on(some_runs, "rtx-2080-ti"))[1], stdtrit(4, 0.95), rtol=1e-6)
+
+
+def test_an_unknown_machine_has_the_error_of_machines_left_out(sure, some_runs):
+    """Three of them: t with three degrees of freedom times their root mean square; the prior's where there is one."""
+    rows = on(some_runs, "l4")
+    size = math.sqrt(np.mean(sure.cold.scaled("energy") ** 2))
+    np.testing.assert_allclose(in_spreads(sure, rows)[1], stdtrit(3, 0.95) * size, rtol=1e-6)
+    lonely = replace(sure, num_cold=1)
+    np.testing.assert_allclose(in_spreads(lonely, rows)[1], NormalDist().inv_cdf(0.95), rtol=1e-6)
+
+
+def test_outside_of_the_domain_the_error_of_larger_runs_comes_on_top(sure, some_runs):
+    """In quadrature, in units of the law's own error, the more the farther: another precision counts as a factor e."""
+    rows = on(some_runs, "a100-sxm4-40gb")
+    inside, _ = ends_of_runs(sure, rows, target="energy", level=0.9)
+    low, high = ends(sure.outside.scaled("energy"), 0.9)
+    assert -low == pytest.approx(high)
+    for far, distance in (
+        (rows.with_columns(precision=np.full(len(rows), "fp8")), 1.0),
+        (rows.with_columns(block_kernels=np.full(len(rows), 1e9 * math.exp(2.0))), 2.0),
+    ):
+        outer, _ = ends_of_runs(sure, far, target="energy", level=0.9)
+        spread = spreads(sure, far, "energy", distance) / spreads(sure, rows, "energy")
+        np.testing.assert_allclose(outer, -np.hypot(inside * spread, 0.04 * high * (1 + distance)), rtol=1e-6)
+        assert np.all(outer < inside)
+
+
+def test_another_kind_of_run_is_named_and_a_table_that_does_not_say_is_alike(sure, some_runs):
+    """The precision is a column like others; 16-bit formats are one kind."""
+    rows = on(some_runs, "a100-sxm4-40gb").take([0])
+    assert outside_columns(sure, rows) == ((),)
+    assert outside_columns(sure, rows.with_columns(precision=["fp32"])) == (("precision",),)
+    assert outside_columns(sure, rows.without("precision")) == ((),)
+
+
+@pytest.mark.parametrize("num_runs", [4, 12])
+def test_intervals_of_a_new_machine_cover_though_few_runs_were_measured(num_runs, step_specs, measured, true_step):
+    """Hosts drawn anew: over six of them at least nine tenths of the runs are within the 95 % interval."""
+    random = np.random.default_rng(num_runs)
+    known = StepLaw().fit(measured(step_specs(num_configurations=40, seed=23), noise=0.03, seed=23))
+    specs = step_specs(num_configurations=10, seed=24, machines=("v100-sxm2-32gb",))
+    plain = measured(specs, noise=0.0, seed=24)
+    inside = []
+    for _ in range(6):
+        changes = {
+            name: known.parameters[name] * math.exp(spread * random.standard_normal())
+            for name, spread in (("launch_kernel_s", 0.8), ("link_fraction", 0.5), ("active_fraction", 0.2))
+        }
+        true = true_step(specs, **{**known.parameters, **changes})
+        noise = np.exp(0.03 * random.standard_normal((2, len(specs))))
+        table = plain.with_columns(energy_j=true.energy_j * noise[0], duration_s=true.duration_s * noise[1])
+        seen = random.permutation(len(specs))[:num_runs]
+        fitted, rest = StepLaw(prior=known).fit(table.take(seen)), np.setdiff1d(np.arange(len(specs)), seen)
+        new = table.take(rest)
+        error = np.log(new["energy_j"] / StepLaw().estimate(fitted, new).energy_j)
+        low, high = ends_of_runs(fitted, new, target="energy", level=0.95)
+        inside += ((error >= low) & (error <= high)).tolist()
+    assert np.mean(inside) > 0.9

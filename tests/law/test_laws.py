@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 
 import pytest
 
@@ -32,9 +34,17 @@ def test_every_law_offers_what_the_protocol_says(name):
 
 
 def test_the_laws_of_the_paper_and_the_step_law_are_there():
-    """What the documentation has a page of can be named."""
-    assert {"step", "paper", "additive", "power"} <= set(LAWS)
+    """What the documentation has a page of can be named, the yardsticks too."""
+    assert {"step", "paper", "additive", "power", "boosting", "6nd", "tdp"} <= set(LAWS)
     assert law_named("step") == StepLaw()
+
+
+def test_a_law_brings_no_other_along():
+    """A prediction with the step law pays for no regression and no trees."""
+    code = "import sys; from wattlaw.law.laws import law_named; law_named('step'); print(*sys.modules)"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    assert "wattlaw.law.step" in found
+    assert not {"wattlaw.law.paper", "wattlaw.law.baselines"} & set(found)
 
 
 @pytest.mark.parametrize(("name", "nearest"), [("stpe", "step"), ("papr", "paper"), ("STEP", "step")])

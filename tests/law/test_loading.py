@@ -36,7 +36,7 @@ def test_a_law_that_was_fitted_to_one_strategy_only_passes(records, tmp_path):
         ({"boundary": "moon"}, FileError, r"law\.json: boundary: .*node"),
         ({"domain": {"weights": (2.0, 1.0)}}, FileError, r"domain\.weights"),
         ({"domain": {"nothing": (1.0, 2.0)}}, FileError, "nothing"),
-        ({"parameters": {}}, FileError, r"parameters\.matrix_fraction.*nothing"),
+        ({"parameters": {}, "covariance": None}, FileError, r"parameters\.matrix_fraction.*nothing"),
         ({"law": "power", "domain": {}}, FileError, "lacks what the power law needs"),
         ({"law": "additive", "domain": {}}, FileError, "lacks what the additive law needs"),
     ],

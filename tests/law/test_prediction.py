@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 
 from wattlaw.errors import ConfigError, DataError, UnknownNameError
 from wattlaw.hardware import accelerator, node_type
-from wattlaw.law.additive import AdditiveLaw
 from wattlaw.law.bundled import bundled
 from wattlaw.law.calibration import Calibration, Residuals
-from wattlaw.law.paper import PaperLaw
-from wattlaw.law.power import PowerLaw
+from wattlaw.law.paper import AdditiveLaw, PaperLaw, PowerLaw
 from wattlaw.law.prediction import columns_of, predict
 from wattlaw.parallel.layout import Layout
 from wattlaw.run import RunSpec
@@ -103,11 +101,35 @@ def test_a_run_outside_of_the_measured_range_is_named_by_its_columns(spec):
     assert {"num_devices", "num_nodes"} <= set(one(nodes).outside)
 
 
-def test_a_power_limit_below_the_boards_own_is_a_doubt(spec):
-    """The law was fitted without caps; a limit that changes nothing is none."""
-    capped = one(replace(spec, power_limit_w=150.0))
-    assert capped.warnings == ("the power limit is below the board's own, and this law does not know what it changes",)
-    assert one(replace(spec, power_limit_w=250.0)).warnings == ()
+def test_a_power_limit_below_the_boards_own_is_obeyed_and_outside_of_what_was_seen(spec):
+    """Less power and no less time, with the column that no fit saw; a limit that changes nothing is none."""
+    capped, free = one(replace(spec, power_limit_w=120.0)), one(spec)
+    assert capped.outside == ("cap_share",)
+    boards_w = (capped.energy_j.mid - capped.terms_j["host"]) / capped.duration_s.mid
+    assert boards_w < spec.layout.num_devices * 120.0
+    assert capped.duration_s.mid > free.duration_s.mid
+    assert one(replace(spec, power_limit_w=250.0)) == free
+
+
+def test_a_named_node_brings_its_declared_host(spec):
+    """The energy's host is what the node type declares, not what the fit found where none was named."""
+    node = node_type("pcie-box")
+    found = one(replace(spec, node=node))
+    assert found.terms_j["host"] == pytest.approx(node.host_power_w * found.duration_s.mid, rel=1e-9)
+    boards = replace(bundled(), boundary="accelerators")
+    (alone,) = predict([replace(spec, node=node)], boards)
+    assert alone.terms_j["host"] < 0.5 * found.terms_j["host"]
+
+
+def test_an_energy_beside_measured_times_is_cold_and_said_so(spec):
+    """A machine whose times alone were measured has an energy all the same, which no sensor saw: that is said."""
+    law = bundled()
+    own = law.machines["rtx-2080-ti"]
+    timed = replace(own, residuals=Residuals(duration=own.residuals.duration))
+    (found,) = predict([spec], replace(law, machines={**law.machines, "rtx-2080-ti": timed}))
+    assert found.energy_j.low < found.energy_j.mid < found.energy_j.high
+    assert [warning for warning in found.warnings if "the energy is cold" in warning]
+    assert not [warning for warning in one(spec).warnings if "the energy is cold" in warning]
 
 
 def test_doubts_of_the_fit_go_with_every_prediction(spec):
@@ -213,6 +235,6 @@ def test_a_calibration_of_an_unknown_law_is_refused(spec):
 
 def test_how_sure_a_prediction_is_must_be_known(spec):
     """A calibration without residuals predicts nothing, rather than a number without an interval."""
-    blind = replace(bundled(), machines={}, residuals=Residuals(), outside=Residuals(), cold=Residuals())
+    blind = replace(bundled(), machines={}, noise={}, residuals=Residuals(), outside=Residuals(), cold=Residuals())
     with pytest.raises(DataError, match="too few held-out residuals for an interval"):
         predict([spec], blind)

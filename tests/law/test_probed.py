@@ -11,15 +11,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wattlaw.errors import ConfigError, DataError
+from wattlaw.features.physical import physical_columns
 from wattlaw.hardware import accelerator
 from wattlaw.law import probed
-from wattlaw.law.anchor import Anchor, anchors_of
 from wattlaw.law.bundled import bundled
-from wattlaw.law.calibration import Calibration
+from wattlaw.law.calibration import Anchor, Calibration
 from wattlaw.law.loading import load_law
 from wattlaw.law.prediction import predict
 from wattlaw.law.probed import anchors, calibrate_host, condition, covariance_before, within_bounds
-from wattlaw.law.step import COMMON_PACE, PARAMETERS, SPREAD_BY_SCOPE, between_machines
+from wattlaw.law.spread import spreads
+from wattlaw.law.step_terms import COMMON_PACE, PARAMETERS, SPREAD_BY_SCOPE, between_machines
 from wattlaw.parallel.layout import Layout
 from wattlaw.run import RunSpec
 from wattlaw.workload import Recipe, preset
@@ -227,13 +228,15 @@ def test_a_machine_is_recovered_from_exact_figures(h100, prior) -> None:
     assert abs(math.log(times_s[2] / times_s[0])) > 0.5
 
 
-def test_a_probed_machine_is_warm_with_the_interval_of_a_cold_one(h100, prior) -> None:
-    """No run was measured: the interval stays as wide as of machines that no fit has seen, and a warning says so."""
+def test_a_probed_machine_is_warm_and_surer_than_a_cold_one(h100, prior) -> None:
+    """No run was measured, and a warning says so; what may be off narrows by what the probe tells, and no further."""
     host = calibrate_host({"launch_kernel_s": Number(1e-5)}, h100, prior, doubts=("busy",))
     (warm,), (cold,) = predict([run_on(h100)], host.calibration), predict([run_on(h100)], prior)
     assert (warm.cold, cold.cold) == (False, True)
     assert warm.duration_s.mid != cold.duration_s.mid
-    assert warm.duration_s.high / warm.duration_s.mid == pytest.approx(cold.duration_s.high / cold.duration_s.mid)
+    table = physical_columns([run_on(h100)])
+    before, after = (spreads(one, table, "duration")[0] for one in (prior, host.calibration))
+    assert prior.noise["duration"] < after < before
     assert any("from a probe, not from runs" in warning for warning in warm.warnings)
     assert "probe of h100-sxm5-80gb: busy" in warm.warnings
 
@@ -273,11 +276,11 @@ def test_the_file_keeps_the_anchors(h100, prior, tmp_path) -> None:
     host.calibration.save(tmp_path / "host.json")
     loaded = Calibration.load(tmp_path / "host.json")
     assert loaded == host.calibration
-    (anchor,) = anchors_of(loaded, h100.name)
+    (anchor,) = loaded.machines[h100.name].anchors
     assert anchor.parameter == "launch_kernel_s"
     assert anchor.value == pytest.approx(1e-5)
     assert anchor.spread == pytest.approx(math.hypot(0.2, probed.TRANSFER_SPREAD["launch_kernel_s"]))
-    assert anchors_of(loaded, "l4") == ()
+    assert all(not machine.anchors for name, machine in loaded.machines.items() if name != h100.name)
 
 
 def test_a_host_is_a_law_that_commands_take(prior, tmp_path) -> None:

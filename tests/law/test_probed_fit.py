@@ -9,8 +9,8 @@ import pytest
 
 from wattlaw.features.physical import physical_columns
 from wattlaw.hardware import accelerator
-from wattlaw.law.anchor import Anchor, anchors_of, as_diagnostics
 from wattlaw.law.bundled import bundled
+from wattlaw.law.calibration import Anchor, MachineCalibration, Residuals
 from wattlaw.law.step import StepLaw
 from wattlaw.parallel.layout import Layout
 from wattlaw.run import RunSpec
@@ -36,10 +36,11 @@ def three_runs():
     return table.with_columns(duration_s=estimate.duration_s, group=np.array(["a", "b", "c"]))
 
 
-def anchored(**values: float):
+def anchored(*, machine: str = MACHINE, spread: float = 0.02, **values: float):
     """The shipped calibration with anchors of one machine."""
-    kept = [Anchor(parameter=name, value=value, spread=0.02) for name, value in values.items()]
-    return replace(bundled(), diagnostics=as_diagnostics(MACHINE, kept))
+    kept = tuple(Anchor(parameter=name, value=value, spread=spread) for name, value in values.items())
+    probed = MachineCalibration(parameters=bundled().parameters, residuals=Residuals(), anchors=kept)
+    return replace(bundled(), machines={**bundled().machines, machine: probed})
 
 
 def test_a_fit_keeps_to_what_was_measured(three_runs) -> None:
@@ -52,9 +53,7 @@ def test_a_fit_keeps_to_what_was_measured(three_runs) -> None:
 
 def test_runs_outweigh_a_vague_probe(three_runs) -> None:
     """An anchor with an infinite spread is none."""
-    vague = replace(
-        bundled(), diagnostics=as_diagnostics(MACHINE, [Anchor(parameter="link_fraction", value=0.9, spread=1e9)])
-    )
+    vague = anchored(link_fraction=0.9, spread=1e9)
     plain = StepLaw(prior=bundled()).fit(three_runs)
     assert StepLaw(prior=vague).fit(three_runs).machines[MACHINE].parameters == pytest.approx(
         plain.machines[MACHINE].parameters, rel=1e-4
@@ -67,6 +66,15 @@ def test_residuals_are_still_of_the_runs(three_runs) -> None:
     assert len(fitted.machines[MACHINE].residuals.duration) == 3
 
 
-def test_anchors_are_of_one_machine() -> None:
+def test_anchors_are_of_one_machine(three_runs) -> None:
     """Another machine's anchors hold nothing here."""
-    assert anchors_of(anchored(link_fraction=0.9), "l4") == ()
+    other = StepLaw(prior=anchored(machine="l4", link_fraction=0.9)).fit(three_runs)
+    assert other.machines[MACHINE].parameters["link_fraction"] == pytest.approx(
+        bundled().parameter("link_fraction"), rel=0.02
+    )
+
+
+def test_anchors_are_kept_for_the_next_fit(three_runs) -> None:
+    """A fit that started from a probe still has what the probe measured of the machine."""
+    prior = anchored(link_fraction=0.9)
+    assert StepLaw(prior=prior).fit(three_runs).machines[MACHINE].anchors == prior.machines[MACHINE].anchors

@@ -116,6 +116,22 @@ def test_what_the_arguments_ask_for_is_in_the_recipe(tmp_path):
     assert (recipe.optimizer, recipe.checkpointing, recipe.attention_kernel) == ("sgd", "full", "eager")
 
 
+@pytest.mark.parametrize(
+    ("modules", "targets"),
+    [(["query", "value"], "query-value"), (["query", "key", "value", "attention.output.dense"], "attention")],
+)
+def test_adapters_of_peft_are_in_the_recipe(tmp_path, modules, targets):
+    """A frozen base with low-rank adapters is a whole spec: their rank, and which projections have one."""
+    peft = pytest.importorskip("peft", reason="PEFT is not installed")
+    lora = peft.LoraConfig(task_type="SEQ_CLS", r=3, target_modules=modules)
+    model = peft.get_peft_model(bert(), lora)
+    callback = trainer_callback(tmp_path / "r.jsonl")
+    train(tmp_path, callback, model, max_steps=1)
+    spec = callback.record.require_spec()
+    assert (spec.recipe.adapter_rank, spec.recipe.adapter_targets) == (3, targets)
+    assert spec.architecture.head == "classification"
+
+
 def test_frozen_weights_are_no_spec(tmp_path):
     """Fine-tuning the head alone costs less than any recipe says: the record names what is missing."""
     model = bert()

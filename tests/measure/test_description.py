@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from wattlaw.measure.description import BatchShapes, Training, described
+from wattlaw.measure.description import Adapters, BatchShapes, Training, described
 from wattlaw.parallel.layout import Layout
 from wattlaw.run import RunRecord
 
@@ -70,6 +70,26 @@ def test_a_power_limit_counts_only_below_the_devices_own():
     gpu = {"device": "NVIDIA A100-SXM4-40GB"}
     assert described(DRAFT, training(**gpu, power_limit_w=250.0)).spec.power_limit_w == 250.0
     assert described(DRAFT, training(**gpu, power_limit_w=400.0)).spec.power_limit_w is None
+
+
+@pytest.mark.parametrize(
+    ("trained_parameters", "targets"),
+    [
+        # Two blocks; rank 4 between 64 and 64 is 512 numbers, between 64 and 256 is 1,280; the classifier has 130.
+        (2 * 2 * 512 + 130, "query-value"),
+        (2 * 4 * 512 + 130, "attention"),
+        (2 * (4 * 512 + 2 * 1280) + 130, "all-linear"),
+        (2 * 3 * 512 + 130, None),
+    ],
+)
+def test_adapters_are_told_by_how_much_they_train(trained_parameters, targets):
+    """The number of trained weights says which projections have one; one that fits no choice is no spec."""
+    adapters = Adapters(rank=4, trained_parameters=trained_parameters, trained_share=0.25)
+    record = described(DRAFT, training(adapters=adapters))
+    if targets is None:
+        assert record.missing == ("frozen weights (25 % are trained)",)
+    else:
+        assert (record.spec.recipe.adapter_rank, record.spec.recipe.adapter_targets) == (4, targets)
 
 
 class TestBatchShapes:

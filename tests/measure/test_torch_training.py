@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from wattlaw.measure.callback import _sharding
+from wattlaw.measure.description import Adapters
 from wattlaw.measure.torch_training import (
+    adapters_of,
     device_name,
-    frozen_weights,
     optimizer_name,
     unwrapped,
     weights_doubts,
@@ -58,11 +59,26 @@ def test_without_mixed_precision_the_weights_tell():
 
 
 def test_frozen_weights_are_counted():
-    """Of six weights the four of the matrix are frozen: a third is trained."""
+    """Of six weights the four of the matrix are frozen: a third is trained, by no adapter."""
     model = layer()
-    assert list(frozen_weights(model)) == []
+    assert adapters_of(model) is None
     model.weight.requires_grad_(requires_grad=False)
-    assert list(frozen_weights(model)) == ["frozen weights (33.3 % are trained)"]
+    assert adapters_of(model) == Adapters(rank=None, trained_parameters=2, trained_share=pytest.approx(1 / 3))
+
+
+def adapted(*ranks):
+    """A frozen model with adapters named as PEFT names them."""
+    model = torch.nn.ModuleDict({"base": layer().requires_grad_(requires_grad=False)})
+    for number, rank in enumerate(ranks):
+        matrices = {"lora_A": torch.nn.Linear(2, rank, bias=False), "lora_B": torch.nn.Linear(rank, 2, bias=False)}
+        model[f"at{number}"] = torch.nn.ModuleDict(matrices)
+    return model
+
+
+def test_adapters_are_told_by_their_matrices():
+    """Two of rank 3 have 24 numbers beside 6 frozen ones; of ranks that differ none is told."""
+    assert adapters_of(adapted(3, 3)) == Adapters(rank=3, trained_parameters=24, trained_share=0.8)
+    assert adapters_of(adapted(3, 4)).rank is None
 
 
 def test_a_wrapped_model_is_unwrapped():
@@ -107,9 +123,9 @@ def test_offloading_stands_in_the_way_of_a_spec():
     assert _sharding(state) == (3, ("offloading to the host's memory",))
 
 
-@pytest.mark.parametrize(("stage", "found"), [(0, 0), (1, None), (2, 2), (3, 3)])
+@pytest.mark.parametrize(("stage", "found"), [(0, 0), (1, 1), (2, 2), (3, 3)])
 def test_deepspeed_tells_its_stage(stage, found):
-    """Stage 1 shards the optimizer's states alone, which no layout here does."""
+    """What its ranks shard: nothing, the optimizer's states, gradients too, weights too."""
     plugin = SimpleNamespace(zero_stage=stage, offload_optimizer_device="none", offload_param_device=None)
     kind = SimpleNamespace(value="DEEPSPEED")
     assert _sharding(SimpleNamespace(distributed_type=kind, deepspeed_plugin=plugin))[0] == found

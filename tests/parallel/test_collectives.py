@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from wattlaw.parallel.collectives import (
     BUCKET_BYTES,
     Communication,
+    adapter_messages,
     all_reduces_per_layer,
     communication,
     forward_all_reduces_per_layer,
@@ -45,6 +46,91 @@ def said(layout, *, model=BERT, recipe=None, weights_bytes=8e8):
     """Count the collectives of a model whose 16-bit weights have so many bytes."""
     recipe = recipe or Recipe(batch_size=32, seq_len=128, precision="fp16", steps=1)
     return communication(model, recipe, layout, weights_bytes=weights_bytes, gradients_bytes=weights_bytes)
+
+
+def test_keys_and_values_go_around_a_context():
+    """Llama-2-7B, 4,096 tokens on four devices: 2 x 32 x 4,096 x 4,096 numbers of 2 bytes, three rounds of 3/4."""
+    recipe = Recipe(batch_size=1, seq_len=4096, steps=1)
+    model = preset("llama-2-7b")
+    found = said(Layout.of("cp", num_devices=4), model=model, recipe=recipe)
+    keys_and_values_bytes = 2 * 2 * 32 * 4096 * 4096
+    assert found.context_bytes == 3 * keys_and_values_bytes * 3 / 4
+    assert found.context_port_bytes == 0
+    apart = said(Layout.of("cp", num_devices=4, num_nodes=2), model=model, recipe=recipe)
+    assert apart.context_port_bytes == apart.context_bytes
+    again = said(Layout.of("cp", num_devices=4), model=model, recipe=replace(recipe, checkpointing="full"))
+    assert again.context_bytes == 4 / 3 * found.context_bytes
+    divided = said(Layout(context_parallel=2, tensor_parallel=2), model=model, recipe=recipe)
+    assert divided.context_bytes == 3 * keys_and_values_bytes / 2 / 2
+    alone = said(Layout(tensor_parallel=2), model=model, recipe=recipe)
+    assert divided.tensor_bytes == alone.tensor_bytes / 2
+
+
+def test_tokens_travel_to_their_experts_and_back():
+    """Mixtral, 2,048 tokens a rank, two experts each: 2 x 2,048 x 4,096 x 2 bytes, of which 7/8 leave, four times."""
+    recipe = Recipe(batch_size=1, seq_len=2048, steps=1)
+    model = preset("mixtral-8x7b")
+    found = said(Layout.of("ep", num_devices=8), model=model, recipe=recipe)
+    copies_bytes = 32 * 2 * 2048 * 4096 * 2
+    assert found.expert_bytes == 4 * copies_bytes * 7 / 8
+    assert found.expert_port_bytes == 0
+    assert found.expert_collectives == 4 * 32
+    apart = said(Layout.of("ep", num_devices=8, num_nodes=2), model=model, recipe=recipe)
+    assert apart.expert_bytes == 4 * copies_bytes * 3 / 8
+    assert apart.expert_port_bytes == 4 * copies_bytes * 4 / 8
+    again = said(Layout.of("ep", num_devices=8), model=model, recipe=replace(recipe, checkpointing="full"))
+    assert again.expert_bytes == 1.5 * found.expert_bytes
+    halves = said(Layout(data_parallel=4, expert_parallel=4, context_parallel=2), model=model, recipe=recipe)
+    assert halves.expert_bytes == 4 * copies_bytes / 2 * 3 / 4
+    assert said(Layout.of("ddp", num_devices=8), model=model, recipe=recipe).expert_bytes == 0
+
+
+def test_experts_are_reduced_among_those_that_hold_the_same():
+    """Eight ranks, four of them with experts of their own: 7/8 of the dense gradients, 1/2 of the experts'."""
+    model, layout = preset("mixtral-8x7b"), Layout(data_parallel=8, expert_parallel=4)
+    recipe = Recipe(batch_size=1, seq_len=128, steps=1)
+    found = communication(
+        model, recipe, layout, weights_bytes=9e9, gradients_bytes=9.0e9 * 1, expert_weights_bytes=8e9,
+        expert_gradients_bytes=8e9,
+    )  # fmt: skip
+    assert found.gradient_bytes == pytest.approx(2 * (1e9 * 7 / 8 + 8e9 / 2), rel=1e-12)
+
+
+def test_updated_weights_come_back_in_their_own_size():
+    """Stage 1: fp32 gradients are scattered, 16-bit weights gathered; stage 0 reduces the gradients both ways."""
+    recipe = Recipe(batch_size=1, seq_len=128, steps=1)
+    sizes = {"weights_bytes": 2e9, "gradients_bytes": 4e9, "updated_fraction": 0.5}
+    replicated, sharded = (
+        communication(BERT, recipe, Layout(data_parallel=4, zero_stage=stage), **sizes) for stage in (0, 1)
+    )
+    assert replicated.gradient_bytes == 2 * 4e9 * 3 / 4
+    assert sharded.gradient_bytes == (4e9 + 2e9) * 3 / 4
+    assert sharded.gradient_collectives == replicated.gradient_collectives
+
+
+def test_fused_software_reduces_four_times_and_a_frozen_base_gathers_less():
+    """Four reductions are eight messages, of trained weights two more; adapters send their own."""
+    (stack,) = preset("llama-2-7b").stacks
+    assert (all_reduces_per_layer(stack), all_reduces_per_layer(stack, "fused")) == (7, 4)
+    layout = Layout(tensor_parallel=4, sequence_parallel=1)
+    recipe = Recipe(batch_size=1, seq_len=128, steps=1, software="fused")
+    trained, frozen = (
+        said(layout, model=preset("llama-2-7b"), recipe=replace(recipe, adapter_rank=rank)) for rank in (0, 8)
+    )
+    assert frozen.tensor_bytes / trained.tensor_bytes == pytest.approx((8 + 2 + 2 / 4) / (8 + 2), rel=1e-12)
+    plain = replace(layout, sequence_parallel=0)
+    without = [
+        said(plain, model=preset("llama-2-7b"), recipe=replace(recipe, adapter_rank=rank)).tensor_bytes
+        for rank in (0, 8)
+    ]
+    assert without[0] == without[1] == trained.tensor_bytes * 8 / 10
+
+
+@pytest.mark.parametrize(("targets", "messages"), [("query-value", 2), ("attention", 2.5), ("all-linear", 5)])
+def test_adapters_send_by_where_they_stand(targets, messages):
+    """On four devices: two whole states per adapter that reads one, two quarters per adapter that writes one."""
+    recipe = Recipe(batch_size=1, seq_len=128, steps=1, adapter_rank=8, adapter_targets=targets)
+    assert adapter_messages(recipe, Layout(tensor_parallel=4)) == messages
 
 
 def test_ring_volume_by_hand():

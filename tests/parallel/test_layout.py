@@ -63,23 +63,68 @@ def test_degrees_of_a_pipeline(strategy, degrees, expected):
     data=st.integers(1, 8),
     tensor=st.integers(1, 8),
     stages=st.integers(1, 8),
-    zero_stage=st.sampled_from([0, 2, 3]),
+    context=st.integers(1, 4),
+    experts=st.integers(1, 4),
+    zero_stage=st.sampled_from([0, 1, 2, 3]),
 )
-def test_a_layout_of_degrees_is_the_layout_of_its_name(data, tensor, stages, zero_stage):
+def test_a_layout_of_degrees_is_the_layout_of_its_name(data, tensor, stages, context, experts, zero_stage):
     """Name, devices and degrees make the same layout again, whatever its axes are."""
-    layout = Layout(data_parallel=data, tensor_parallel=tensor, pipeline_parallel=stages, zero_stage=zero_stage)
-    degrees = {"tensor_parallel": tensor, "pipeline_parallel": stages}
-    assert Layout.of(layout.strategy, num_devices=data * tensor * stages, **degrees) == layout
+    degrees = {
+        "tensor_parallel": tensor,
+        "pipeline_parallel": stages,
+        "context_parallel": context,
+        "expert_parallel": experts if data * context % experts == 0 else 1,
+    }
+    layout = Layout(data_parallel=data, zero_stage=zero_stage, **degrees)
+    assert Layout.of(layout.strategy, num_devices=data * tensor * stages * context, **degrees) == layout
+
+
+@pytest.mark.parametrize(
+    ("strategy", "degrees", "expected"),
+    [
+        ("cp", {"num_devices": 4}, (1, 4, 1, 0)),
+        ("fsdp x cp", {"num_devices": 8, "context_parallel": 2}, (4, 2, 1, 3)),
+        ("tp x cp", {"num_devices": 8, "tensor_parallel": 2}, (1, 4, 1, 0)),
+        ("ep", {"num_devices": 8}, (8, 1, 8, 0)),
+        ("ddp x ep", {"num_devices": 8, "expert_parallel": 4}, (8, 1, 4, 0)),
+        ("zero1 x ep", {"num_devices": 8}, (8, 1, 8, 1)),
+        ("fsdp x cp x ep", {"num_devices": 8, "context_parallel": 2}, (4, 2, 8, 3)),
+        ("zero1", {"num_devices": 4}, (4, 1, 1, 1)),
+    ],
+)
+def test_degrees_of_context_and_experts(strategy, degrees, expected):
+    """Context parallelism multiplies the devices; experts are dealt out to ranks that are there without them."""
+    layout = Layout.of(strategy, **degrees)
+    found = (layout.data_parallel, layout.context_parallel, layout.expert_parallel, layout.zero_stage)
+    assert found == expected
+    assert layout.num_devices == degrees["num_devices"]
+
+
+def test_experts_need_ranks_that_share_weights():
+    """Eight ranks hold experts of their own only if each such group has as many."""
+    with pytest.raises(ConfigError, match=r"expert_parallel does not divide the ranks.*expert_parallel 3, 8 ranks"):
+        Layout(data_parallel=8, expert_parallel=3)
+    with pytest.raises(ConfigError, match="expert_parallel is given but the strategy has no ep; given ddp"):
+        Layout.of("ddp", num_devices=8, expert_parallel=2)
+
+
+def test_shards_are_over_all_ranks_that_hold_the_same_weights():
+    """Data- and context-parallel ranks together; each ZeRO stage shards one part more."""
+    for stage, expected in ((0, (1, 1, 1)), (1, (1, 1, 8)), (2, (1, 8, 8)), (3, (8, 8, 8))):
+        layout = Layout(data_parallel=4, context_parallel=2, zero_stage=stage)
+        assert (layout.weight_shards, layout.gradient_shards, layout.state_shards) == expected
 
 
 def test_devices_stand_in_nodes_along_the_tensor_axis_first():
     """64 devices on 8 nodes: tensor-parallel groups fill a node before replicas do, and these before stages."""
     layout = Layout(tensor_parallel=4, data_parallel=4, pipeline_parallel=4, num_nodes=8)
-    assert (layout.tensor_ranks_per_node, layout.data_ranks_per_node, layout.stages_per_node) == (4, 2, 1)
+    assert (layout.tensor_ranks_per_node, layout.replicas_per_node, layout.stages_per_node) == (4, 2, 1)
     alone = Layout(tensor_parallel=4, data_parallel=4, pipeline_parallel=4)
-    assert (alone.tensor_ranks_per_node, alone.data_ranks_per_node, alone.stages_per_node) == (4, 4, 4)
+    assert (alone.tensor_ranks_per_node, alone.replicas_per_node, alone.stages_per_node) == (4, 4, 4)
     wide = Layout(tensor_parallel=16, pipeline_parallel=2, num_nodes=4)
-    assert (wide.tensor_ranks_per_node, wide.data_ranks_per_node, wide.stages_per_node) == (8, 1, 1)
+    assert (wide.tensor_ranks_per_node, wide.replicas_per_node, wide.stages_per_node) == (8, 1, 1)
+    long = Layout(tensor_parallel=2, context_parallel=8, data_parallel=2, expert_parallel=16, num_nodes=4)
+    assert (long.context_ranks_per_node, long.replicas_per_node, long.expert_ranks_per_node) == (4, 4, 4)
 
 
 @pytest.mark.parametrize("field", ["sequence_parallel", "vocabulary_parallel"])
@@ -141,10 +186,10 @@ def test_degrees_are_whole_numbers_from_one(field, value):
         Layout(**{field: value})
 
 
-@pytest.mark.parametrize("stage", [1, 4, -1, 2.5])
-def test_sharding_stages_are_those_of_fsdp(stage):
-    """Stage 1 (optimizer states only) is nothing that FSDP offers."""
-    with pytest.raises(ConfigError, match=r"unknown zero_stage.*allowed 0, 2, 3"):
+@pytest.mark.parametrize("stage", [4, -1, 2.5, math.nan])
+def test_sharding_stages_are_those_of_zero(stage):
+    """Rajbhandari et al. 2020 has three, and none."""
+    with pytest.raises(ConfigError, match=r"unknown zero_stage.*allowed 0, 1, 2, 3"):
         Layout(zero_stage=stage)
 
 
@@ -208,5 +253,6 @@ def test_an_unknown_strategy_is_answered_with_known_ones(strategy):
 
 
 def test_every_strategy_can_be_asked_for():
-    """All names of the table make a layout on two devices, but for single."""
-    assert {Layout.of(name, num_devices=1 + (name != "single")).strategy for name in STRATEGIES} == set(STRATEGIES)
+    """All names of the table make a layout on two devices, but for single; experts are those of a data-parallel one."""
+    found = {name: Layout.of(name, num_devices=1 + (name != "single")).strategy for name in STRATEGIES}
+    assert found == {name: name for name in STRATEGIES} | {"ep": "ddp x ep"}

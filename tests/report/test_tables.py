@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from wattlaw.hardware import accelerator, accelerators, node_type, node_types
+from wattlaw.hardware import accelerator, accelerators, node_type, node_types, region, regions
 from wattlaw.law.bundled import bundled
+from wattlaw.law.evaluation import judge
 from wattlaw.law.fitting import fit_records
-from wattlaw.law.footprint import Footprint, footprint
-from wattlaw.law.judging import judge
+from wattlaw.law.footprint import Footprint, Prices, footprint
 from wattlaw.law.prediction import predict
 from wattlaw.report.evaluation import evaluation_mapping, evaluation_text
 from wattlaw.report.fit import fit_mapping, fit_text
@@ -45,12 +45,14 @@ def predicted(records):
 @pytest.mark.parametrize("width", [80, 120])
 def test_tables_hold_in_a_terminal(records, predicted, width):
     """No line is cut or folded in the middle of a number; nothing is wider than the terminal."""
-    costs = footprint(predicted[0][1], num_devices=2, pue=1.5, carbon_g_per_kwh=300, price_per_kwh=0.3)
+    prices = Prices(pue=1.5, carbon_g_per_kwh=300, price_per_kwh=0.3, price_per_device_hour=2)
+    costs = footprint(predicted[0][1], prices, num_devices=2)
     parts = [
         prediction_text(*predicted[0], costs),
         comparison_table(predicted),
         terms_table(predicted),
-        list_text(accelerators(), node_types()),
+        list_text(accelerators(), node_types(), regions()),
+        show_text(region("US-CA")),
         show_text(accelerator("a100-sxm4-40gb")),
         show_text(node_type("dgx-a100")),
         evaluation_text(judge(records, law_names=["power", "paper"], num_splits=2, by="strategy")),
@@ -82,8 +84,8 @@ def test_a_prediction_as_a_mapping_leaves_out_what_was_not_asked_for(predicted):
     """Costs are there where their figures were given; the numbers are those of the prediction."""
     spec, prediction = predicted[0]
     plain = prediction_mapping(spec, prediction, Footprint())
-    priced = prediction_mapping(spec, prediction, footprint(prediction, num_devices=1, price_per_kwh=1))
-    assert set(priced) - set(plain) == {"electricity_cost"}
+    priced = prediction_mapping(spec, prediction, footprint(prediction, Prices(price_per_kwh=1), num_devices=1))
+    assert set(priced) - set(plain) == {"electricity_cost", "money", "counted_boundary"}
     assert plain["energy_j"]["mid"] == prediction.energy_j.mid
     assert plain["terms_j"] == dict(prediction.terms_j)
 

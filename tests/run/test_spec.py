@@ -81,7 +81,7 @@ def specs(draw):
         pipeline_interleaving=draw(st.sampled_from([1, 2])) if stages > 1 else 1,
         sequence_parallel=draw(st.sampled_from([0, 1])),
         vocabulary_parallel=draw(st.sampled_from([0, 1])),
-        zero_stage=draw(st.sampled_from([0, 2, 3])),
+        zero_stage=draw(st.sampled_from([0, 1, 2, 3])),
         num_nodes=nodes,
     )
     base = spec_from_mapping(
@@ -401,7 +401,7 @@ def test_tables_that_need_not_be_whole(tmp_path):
 
 def test_zero_stage_must_be_one(tables):
     """A sharding stage that does not exist is refused, a fraction of one too."""
-    for stage in (1, 4, 2.5):
+    for stage in (4, -1, 2.5):
         tables["layout"] = {"data_parallel": 4, "zero_stage": stage}
-        with pytest.raises(ConfigError, match=rf"\[layout\].*zero_stage; given {stage}; allowed 0, 2, 3"):
+        with pytest.raises(ConfigError, match=rf"\[layout\].*zero_stage; given {stage}; allowed 0, 1, 2, 3"):
             spec_from_mapping(tables)

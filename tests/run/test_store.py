@@ -13,6 +13,7 @@ import pytest
 
 from wattlaw.errors import FileError, WattlawWarning
 from wattlaw.run import RunRecord, append_record, append_records, read_records, write_atomic
+from wattlaw.run.store import records_in
 
 
 def _named(*names):
@@ -146,3 +147,12 @@ def test_write_atomic_keeps_the_old(tmp_path):
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(FileError, match="cannot write"):
         write_atomic(tmp_path / "none" / "law.json", "x")
+
+
+def test_records_need_no_file(tmp_path, record):
+    """The content of a store reads as the store does, and errors name the place that is given."""
+    append_records(tmp_path / "a.jsonl", [record])
+    content = (tmp_path / "a.jsonl").read_bytes()
+    assert records_in(content, place="upload") == read_records(tmp_path / "a.jsonl")
+    with pytest.raises(FileError, match="upload: line 2"):
+        records_in(content + b'{"a": 1}\n', place="upload")

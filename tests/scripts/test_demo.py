@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 
+import demo
 import pytest
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "demo.py"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def test_the_demo_prints_its_tables_and_draws_its_figure(tmp_path, monkeypatch, capsys):
     """Five ways of running it, with energy, interval, time, power and terms; one figure in three formats."""
     pytest.importorskip("altair")
-    specification = importlib.util.spec_from_file_location("demo", SCRIPT)
-    demo = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(demo)
     (tmp_path / "scripts").mkdir()
-    (tmp_path / "examples").symlink_to(SCRIPT.parents[1] / "examples")
+    (tmp_path / "examples").symlink_to(EXAMPLES)
     monkeypatch.setattr(demo, "HERE", tmp_path / "scripts")
     demo.main()
     out = capsys.readouterr().out

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections import Counter
-from pathlib import Path
 
+import measure_figures
 import pytest
 
 from wattlaw.run import read_records
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "measure_figures.py"
-
 
 @pytest.fixture(scope="module")
-def script():
-    """The script as a module."""
-    specification = importlib.util.spec_from_file_location("measure_figures", SCRIPT)
-    module = importlib.util.module_from_spec(specification)
-    monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setitem(sys.modules, specification.name, module)  # its dataclasses look their module up
-    specification.loader.exec_module(module)
-    monkeypatch.undo()
-    return module
-
-
-@pytest.fixture(scope="module")
-def sample(script):
+def sample():
     """The records of the shipped sweep."""
-    return read_records(script.SAMPLE)
+    return read_records(measure_figures.SAMPLE)
 
 
 def test_the_sample_is_whole(sample):
@@ -56,8 +40,8 @@ def test_the_sample_names_no_machine(sample):
     assert all("host" not in key and "measured_by" not in key for record in sample for key in record.environment)
 
 
-def test_the_law_explains_times_it_has_not_seen(script, monkeypatch):
+def test_the_law_explains_times_it_has_not_seen(monkeypatch):
     """On three splits the step law's median error is what is claimed for twenty."""
-    monkeypatch.setattr(script, "NUM_SPLITS", 3)
-    figure = script.cpu_time()
+    monkeypatch.setattr(measure_figures, "NUM_SPLITS", 3)
+    figure = measure_figures.cpu_time()
     assert 0 < figure["measured"] <= figure["target"]

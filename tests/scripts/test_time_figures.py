@@ -2,62 +2,50 @@
 
 from __future__ import annotations
 
-import importlib.util
-from pathlib import Path
-
 import numpy as np
 import pytest
+import time_figures
+from claims import FIELDS
+from measured_tables import MEGATRON, STEP_TIMES, timed
 
 from wattlaw.features.records import record_columns
 
-SCRIPT = Path(__file__).parents[2] / "scripts" / "time_figures.py"
-FIELDS = {"name", "target", "measured", "unit", "command", "note"}
-
 
 @pytest.fixture(scope="module")
-def script():
-    """The script as a module."""
-    specification = importlib.util.spec_from_file_location("time_figures", SCRIPT)
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def megatron(shared_data, script):
+def megatron(shared_data):
     """All whole rows of Megatron's table."""
-    return script.records_of("step_times_megatron_a100")
+    return timed(MEGATRON)
 
 
 @pytest.fixture(scope="module")
-def others(shared_data, script):
+def others(shared_data):
     """All whole rows of the other table."""
-    return script.records_of("step_times")
+    return timed(STEP_TIMES)
 
 
-def test_a_perfect_planner_loses_nothing_and_a_reversed_one_everything(script):
+def test_a_perfect_planner_loses_nothing_and_a_reversed_one_everything():
     """By hand: of 1, 2, 3 and 4 s the reversed order looks at 4, 3 and 2 first and takes four times as long."""
     measured_s, groups = np.array([2.0, 1.0, 4.0, 3.0]), [np.arange(4)]
-    assert script.planned(measured_s, measured_s, groups) == (100, 0)
-    assert script.planned(-measured_s, measured_s, groups) == (0, 300)
+    assert time_figures.planned(measured_s, measured_s, groups) == (100, 0)
+    assert time_figures.planned(-measured_s, measured_s, groups) == (0, 300)
     near = np.array([1.0, 2.0, 4.0, 3.0])  # the fastest is thought the second
-    assert script.planned(near, measured_s, [np.arange(4), np.array([1, 0, 3, 2])]) == (100, 100)
+    assert time_figures.planned(near, measured_s, [np.arange(4), np.array([1, 0, 3, 2])]) == (100, 100)
 
 
-def test_a_tenth_is_drawn_from_the_rows_that_may_be_seen(script):
+def test_a_tenth_is_drawn_from_the_rows_that_may_be_seen():
     """As many as said, none of the others, and the same for the same seed."""
     rows = np.arange(100) < 50
-    drawn = script.tenth(rows, 3)
+    drawn = time_figures.tenth(rows, 3)
     assert drawn.sum() == 5
     assert not np.any(drawn & ~rows)
-    assert np.array_equal(drawn, script.tenth(rows, 3))
-    assert not np.array_equal(drawn, script.tenth(rows, 4))
+    assert np.array_equal(drawn, time_figures.tenth(rows, 3))
+    assert not np.array_equal(drawn, time_figures.tenth(rows, 4))
 
 
-def test_choices_are_between_splits_of_the_same_work(script, megatron):
+def test_choices_are_between_splits_of_the_same_work(megatron):
     """Every choice is of one model, batch and number of GPUs, among at least four layouts, no two alike."""
     alone = [record for record in megatron if record.spec.layout.num_nodes == 1]
-    fixed, free = (script.choices(alone, fixed_micro_batch=flag) for flag in (True, False))
+    fixed, free = (time_figures.choices(alone, fixed_micro_batch=flag) for flag in (True, False))
     assert (len(fixed), len(free)) == (120, 120)
     for group in fixed:
         specs = [alone[place].spec for place in group]
@@ -66,38 +54,38 @@ def test_choices_are_between_splits_of_the_same_work(script, megatron):
     assert sum(map(len, free)) > sum(map(len, fixed))
 
 
-def test_recomputation_is_changed_and_nothing_else(script, megatron):
+def test_recomputation_is_changed_and_nothing_else(megatron):
     """The map takes selective on one node and full on eight; as the table says, it is full everywhere."""
     assert {(one.spec.layout.num_nodes, one.spec.recipe.checkpointing) for one in megatron} == {
         (1, "selective"),
         (8, "full"),
     }
     alone = next(record for record in megatron if record.spec.layout.num_nodes == 1)
-    changed = script.recomputing(alone, "full")
+    changed = time_figures.recomputing(alone, "full")
     assert changed.spec.recipe.checkpointing == "full"
-    assert script.recomputing(changed, "selective") == alone
+    assert time_figures.recomputing(changed, "selective") == alone
 
 
-def test_a_law_seen_on_one_node_predicts_eight(script, megatron):
+def test_a_law_seen_on_one_node_predicts_eight(megatron):
     """One draw of a tenth of the one-node rows: within the targets, on one node and on eight."""
     table = record_columns(megatron)
     one_node = table.numbers("num_nodes") == 1
-    seen = script.tenth(one_node, 0)
-    found = script.ape(script.predicted(table, seen), table.positive("duration_s"))
+    seen = time_figures.tenth(one_node, 0)
+    found = time_figures.ape(time_figures.predicted(table, seen), table.positive("duration_s"))
     assert np.median(found[one_node & ~seen]) < 4.5
     assert np.median(found[~one_node]) < 8
 
 
-def test_figures_of_few_rows_have_their_form(script, megatron, others, monkeypatch):
+def test_figures_of_few_rows_have_their_form(megatron, others, monkeypatch):
     """Every figure is there once, a plain number with its target and its note, whatever the rows are."""
     alone, several = ([record for record in megatron if record.spec.layout.num_nodes == count] for count in (1, 8))
-    groups = script.choices(alone, fixed_micro_batch=True)[:20]
+    groups = time_figures.choices(alone, fixed_micro_batch=True)[:20]
     few = [alone[place] for group in groups for place in group]
     single = [record for record in others if record.spec.accelerator.name in ("l4", "mi100")]
     selene = [record for record in others if record.source.startswith("Korthikanti")]
-    tables = {"step_times_megatron_a100": [*few, *several[:5]], "step_times": [*selene[:3], *single]}
-    monkeypatch.setattr(script, "records_of", tables.__getitem__)
-    figures = script.figures(draws=1)
+    tables = {MEGATRON: [*few, *several[:5]], STEP_TIMES: [*selene[:3], *single]}
+    monkeypatch.setattr(time_figures, "timed", tables.__getitem__)
+    figures = time_figures.figures(draws=1)
     assert [figure["name"] for figure in figures] == [
         "accuracy.megatron.one_node",
         "accuracy.megatron.64_gpus",
@@ -110,7 +98,7 @@ def test_figures_of_few_rows_have_their_form(script, megatron, others, monkeypat
         "accuracy.single_gpu_time",
     ]
     for figure in figures:
-        assert set(figure) == FIELDS
+        assert tuple(figure) == FIELDS
         assert isinstance(figure["measured"], float)
         assert np.isfinite(figure["measured"])
         assert figure["note"]

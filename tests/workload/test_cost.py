@@ -42,11 +42,17 @@ def test_dense_flop_approach_six_per_parameter_and_token():
     assert (cost.forward_flop + cost.backward_flop) / (6 * cost.parameters * cost.tokens) == pytest.approx(1, abs=0.02)
 
 
+def with_one_kernel_gelu(architecture):
+    """The model as Megatron runs it, whose GELU is one kernel and keeps its input only."""
+    blocks = tuple(replace(stack, activation_kernels=1) for stack in architecture.stacks)
+    return replace(architecture, stacks=blocks)
+
+
 @pytest.mark.parametrize("name", ["gpt2", "gpt2-xl"])
 @pytest.mark.parametrize("length", [128, 1024])
 def test_activations_per_layer_are_korthikantis(name, length):
     """Per layer s b h (34 + 5 a s / h) bytes, 16-bit, eager attention, dropout: arXiv 2205.05198, equation 1."""
-    architecture = preset(name)
+    architecture = with_one_kernel_gelu(preset(name))
     found = operations(architecture, recipe(seq_len=length, attention_kernel="eager", precision="fp16"), **FULL)
     h, a = architecture.hidden_size, architecture.stacks[0].num_heads
     assert sum(op.saved_bytes for op in found if op.in_block) == 2 * length * h * 34 + 2 * length * 5 * a * length
@@ -54,8 +60,18 @@ def test_activations_per_layer_are_korthikantis(name, length):
 
 def test_selective_checkpointing_leaves_34_s_b_h():
     """Dropping scores and softmax leaves 34 s b h per layer: arXiv 2205.05198, table 2, at one device."""
-    found = operations(preset("gpt2"), recipe(attention_kernel="eager", checkpointing="selective"), **FULL)
+    model = with_one_kernel_gelu(preset("gpt2"))
+    found = operations(model, recipe(attention_kernel="eager", checkpointing="selective"), **FULL)
     assert sum(op.saved_bytes for op in found if op.in_block) == 34 * 2 * 128 * 768
+
+
+def test_a_gelu_in_steps_keeps_three_tensors_more():
+    """GPT-2's in eight steps: the tanh and both factors of the last product, 3 x 4 x 2 s b h."""
+    sums = [
+        sum(op.saved_bytes for op in operations(model, recipe(attention_kernel="eager"), **FULL) if op.in_block)
+        for model in (preset("gpt2"), with_one_kernel_gelu(preset("gpt2")))
+    ]
+    assert sums[0] - sums[1] == 3 * 4 * 2 * (2 * 128) * 768
 
 
 def test_full_checkpointing_keeps_inputs_and_one_block():

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
-from pathlib import Path
-
+import flop_difference
 import pytest
 
 from wattlaw.workload import Recipe, from_mapping, operations, step_cost
@@ -13,13 +10,6 @@ from wattlaw.workload.presets import preset_config
 
 torch = pytest.importorskip("torch", reason="the flop counter is PyTorch's")
 pytest.importorskip("transformers", reason="the models are those of transformers")
-
-SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "flop_difference.py"
-spec = importlib.util.spec_from_file_location("flop_difference", SCRIPT)
-flop_difference = importlib.util.module_from_spec(spec)
-sys.modules[spec.name] = flop_difference
-spec.loader.exec_module(flop_difference)
-
 
 #: Compared as they are; of the other models a few blocks, of Gemma 3 one period of its windows.
 WHOLE = (

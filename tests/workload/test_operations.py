@@ -186,3 +186,49 @@ def test_conventions_have_no_default():
     """A caller says what is counted; forgetting it is an error and not a habit."""
     with pytest.raises(TypeError):
         operations(preset("gpt2"), recipe())
+
+
+def test_a_masked_head_computes_what_it_predicts():
+    """A quarter of the positions: a quarter of transform, norm, projection and loss; blocks and pooler are the same."""
+    model = preset("bert-base-uncased")
+    whole, part = by_name(model), by_name(model, predicted_fraction=0.25)
+    for name in ("head.transform", "head.norm", "head.projection", "head.loss"):
+        for field in ("forward_flop", "backward_weight_flop", "saved_bytes"):
+            assert getattr(part[name], field) == getattr(whole[name], field) / 4, (name, field)
+        assert part[name].weights == whole[name].weights
+    assert {name: op for name, op in part.items() if not name.startswith("head.")} == {
+        name: op for name, op in whole.items() if not name.startswith("head.")
+    }
+
+
+def test_packed_sequences_attend_to_themselves():
+    """Four sequences of 32 in a row of 128: causal 4 x 32 x 33 / 2 pairs, all 4 x 32^2, instead of those of 128."""
+    kernel = {"attention_kernel": "fused", "packed_sequences": 4}
+    for attention, pairs in (("causal", 4 * 32 * 33 / 2), ("full", 4 * 32**2)):
+        found = {
+            op.name: op
+            for op in operations(preset("llama-2-7b"), recipe(**kernel), attention=attention, head="counted")
+        }
+        assert found["attention.scores"].forward_flop == 2 * 2 * pairs * 4096
+        assert found["attention.qkv"].forward_flop == 2 * 2 * 128 * 4096 * 3 * 4096
+
+
+def test_written_out_scores_of_packed_sequences_are_masked_and_not_saved():
+    """An eager kernel computes and keeps all pairs of a row."""
+    packed, alone = (by_name(preset("gpt2"), attention_kernel="eager", packed_sequences=count) for count in (4, 1))
+    assert packed == alone
+
+
+def test_positions_are_those_of_a_packed_sequence():
+    """A row of 2,048 fits a model of 1,024 positions where it holds two sequences."""
+    assert operations(preset("gpt2"), recipe(seq_len=2048, packed_sequences=2), **FULL)
+    with pytest.raises(ConfigError, match="seq_len exceeds"):
+        operations(preset("gpt2"), recipe(seq_len=2048), **FULL)
+
+
+def test_fused_software_computes_an_activation_in_one_kernel():
+    """GPT-2's written-out GELU is one kernel, and one pass over its input, in fused software."""
+    eager, fused = (by_name(preset("gpt2"), software=software) for software in ("eager", "fused"))
+    assert (eager["mlp.activation"].forward_kernels, fused["mlp.activation"].forward_kernels) == (8, 1)
+    assert fused["mlp.activation"].forward_bytes == eager["mlp.activation"].forward_bytes / 8
+    assert {name for name in eager if eager[name] != fused[name]} == {"mlp.activation"}

@@ -21,13 +21,19 @@ from wattlaw.errors import UnknownNameError, WattlawError, WattlawWarning
 #: no verb pays for another one's libraries.
 VERBS = {
     "predict": ("predict", "What a run will cost: energy, time, power and their terms, with an interval."),
+    "plan": ("plan", "The best way to run a training under limits: strategy, GPUs, batches, power cap."),
+    "compare": ("compare", "Several runs side by side, with the chance that one beats the other."),
+    "explain": ("explain", "Where a run's energy and time go, and what would change them."),
     "fit": ("fit", "Fit a law to records."),
+    "suggest": ("suggest", "Which few runs would teach the law most about a machine."),
     "evaluate": ("evaluate", "How well a law predicts records that it has not seen."),
     "import": ("importing", "Turn public tables and other tools' logs into records."),
     "doctor": ("doctor", "What can be measured on this machine, and what to do about what is missing."),
     "measure": ("measure", "Run a sweep on this machine and record it."),
     "probe": ("probe", "One minute that calibrates this machine."),
     "run": ("run", "Meter a command of yours and add its record to a store."),
+    "report": ("report", "One page, or Markdown, of a prediction, a plan, a sweep or a fit."),
+    "app": ("app", "The same in a browser, on this machine."),
     "hardware": ("hardware", "Known accelerators and node types, each number with its source."),
 }
 

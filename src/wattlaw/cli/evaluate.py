@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,6 +13,7 @@ from wattlaw.cli.options import (
     InputPath,
     Name,
     Number,
+    OutputPath,
     about,
     as_json_option,
     boundary_names,
@@ -22,11 +24,15 @@ from wattlaw.cli.options import (
 )
 from wattlaw.errors import ConfigError
 
+if TYPE_CHECKING:
+    from wattlaw.law.evaluation import Verdict
+
 EPILOG = """\b
 Examples:
   wattlaw evaluate records.jsonl --law step --protocol grouped --splits 20 --json
-  wattlaw evaluate records.jsonl --law step --law paper --law power --by architecture
+  wattlaw evaluate records.jsonl --law step --law boosting --law 6nd --by architecture
   wattlaw evaluate records.jsonl --protocol few-runs --runs 4 --target time
+  wattlaw evaluate records.jsonl --all --protocol cold --markdown --figure laws.png
 """
 
 #: More splits than this change no digit that is shown.
@@ -35,19 +41,19 @@ MOST_SEED = 2**63
 
 
 def _protocols() -> Iterable[str]:
-    from wattlaw.law.evaluation import PROTOCOLS
+    from wattlaw.law.evaluation.protocols import PROTOCOLS
 
     return PROTOCOLS
 
 
 def _targets() -> Iterable[str]:
-    from wattlaw.law.evaluation import TARGETS
+    from wattlaw.law.evaluation.scores import TARGETS
 
     return TARGETS
 
 
 def _parts() -> Iterable[str]:
-    from wattlaw.law.judging import PARTS
+    from wattlaw.law.evaluation import PARTS
 
     return PARTS
 
@@ -61,17 +67,24 @@ def _parts() -> Iterable[str]:
     type=Name("law", law_names),
     default=("step",),
     show_default=True,
-    help="step, paper, additive or power; several stand side by side.",
+    help="step, paper, additive, power, boosting, 6nd or tdp; several stand side by side.",
 )
+@click.option("--all", "every_law", is_flag=True, help="All laws side by side.")
 @click.option(
     "--protocol",
     type=Name("protocol", _protocols),
     default="grouped",
     show_default=True,
-    help="grouped, leave-one-gpu-out, few-runs or small-to-large.",
+    help="grouped, leave-one-gpu-out, few-runs, suggested, small-to-large or cold.",
 )
 @click.option(
-    "--target", type=Name("target", _targets), default="energy", show_default=True, help="energy, time or power."
+    "--target",
+    "targets",
+    multiple=True,
+    type=Name("target", _targets),
+    default=("energy",),
+    show_default=True,
+    help="energy, time or power; several are judged from the same fits.",
 )
 @click.option(
     "--splits",
@@ -88,7 +101,7 @@ def _parts() -> Iterable[str]:
     type=Number(whole=True, at_least=0),
     default=4,
     show_default=True,
-    help="Runs of the left-out machine that few-runs may see.",
+    help="Runs of the left-out machine that few-runs and suggested may see.",
 )
 @click.option(
     "--seed",
@@ -110,12 +123,19 @@ def _parts() -> Iterable[str]:
     help="What the step law starts from: none (the default), bundled, or a fitted law's file. The bundled one has seen "
     "the public tables, so it may not judge itself on them.",
 )
+@click.option(
+    "--figure",
+    type=OutputPath(path_type=Path),
+    help="Draw predicted against measured, and the errors, of the (first) target: .png, .svg or .html.",
+)
+@click.option("--markdown", is_flag=True, help="Print Markdown.")
 @as_json_option
 def command(
     records: tuple[Path, ...],
     laws: tuple[str, ...],
+    every_law: bool,
     protocol: str,
-    target: str,
+    targets: tuple[str, ...],
     splits: int,
     test_fraction: float,
     runs: int,
@@ -124,17 +144,25 @@ def command(
     by: str | None,
     boundary: str | None,
     prior: str | None,
+    figure: Path | None,
+    markdown: bool,
     as_json: bool,
 ) -> None:
     """Tell how well a law predicts records that it has not seen.
 
     RECORDS are stores (JSON lines), or folders of them. Every split fits the law on some records and scores it on
-    others; runs of one configuration family never stand on both sides of a grouped split.
+    others; runs of one configuration family never stand on both sides of a grouped split. Cold is the step law from its
+    priors alone, the other laws from other machines' runs.
     """
-    from wattlaw.law.judging import judge
-    from wattlaw.report.evaluation import evaluation_mapping, evaluation_text
+    from wattlaw.law.evaluation import judge
     from wattlaw.run.store import read_stores
 
+    if markdown and as_json:
+        raise ConfigError("one form at a time", given="--markdown --json", allowed="either").at("--markdown")
+    if figure is not None:
+        _require_form(figure)
+    if every_law:
+        laws = tuple(law_names())
     if prior is not None and "step" not in laws:
         raise ConfigError("only the step law starts from a prior", given=f"--law {laws[0]}", hint="--law step").at(
             "--prior"
@@ -145,7 +173,7 @@ def command(
             law_names=tuple(dict.fromkeys(laws)),
             prior_name=prior or "none",
             protocol=protocol,
-            target=target,
+            targets=tuple(dict.fromkeys(targets)),
             num_splits=splits,
             test_fraction=test_fraction,
             num_runs=runs,
@@ -155,7 +183,34 @@ def command(
             boundary=boundary,
             watch=watch,
         )
+    if figure is not None:
+        _draw(found, figure)
+    _print(found, markdown=markdown, as_json=as_json)
+
+
+def _require_form(figure: Path) -> None:
+    """Refuse a figure that cannot be drawn before the work that fills it."""
+    from wattlaw.report.figures.saving import require_form
+
+    try:
+        require_form(figure)
+    except ConfigError as error:
+        raise error.at("--figure") from None
+
+
+def _draw(found: Verdict, figure: Path) -> None:
+    from wattlaw.report.evaluation_figure import verdict_figure
+    from wattlaw.report.figures.saving import write_figure
+
+    write_figure(verdict_figure(found, found.evaluations[0].target), figure)
+
+
+def _print(found: Verdict, *, markdown: bool, as_json: bool) -> None:
+    from wattlaw.report.evaluation import evaluation_mapping, evaluation_markdown, evaluation_text
+
     if as_json:
         print_json(evaluation_mapping(found))
+    elif markdown:
+        click.echo(evaluation_markdown(found))
     else:
         print_rich(evaluation_text(found))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -20,10 +22,14 @@ from wattlaw.cli.options import (
 )
 from wattlaw.errors import ConfigError, FileError
 
+if TYPE_CHECKING:
+    from wattlaw.law.paper.checkup import Checkup
+    from wattlaw.run.record import RunRecord
+
 EPILOG = """\b
 Examples:
   wattlaw fit records.jsonl --law step -o law.json
-  wattlaw fit runs/*.jsonl --law paper -o paper.json
+  wattlaw fit runs/*.jsonl --law paper --diagnose -o paper.json
   wattlaw fit mine.jsonl --prior law.json -o mine.json
 """
 
@@ -31,7 +37,11 @@ Examples:
 @click.command("fit", epilog=EPILOG)
 @click.argument("records", nargs=-1, required=True, type=InputPath(path_type=Path))
 @click.option(
-    "--law", type=Name("law", law_names), default="step", show_default=True, help="step, paper, additive or power."
+    "--law",
+    type=Name("law", law_names),
+    default="step",
+    show_default=True,
+    help="step, paper, additive, power, boosting, 6nd or tdp.",
 )
 @click.option(
     "--prior",
@@ -44,9 +54,23 @@ Examples:
     help="Which energy to fit: accelerators, node or facility; each record's narrowest where none is given.",
 )
 @click.option("-o", "--output", required=True, type=OutputPath(path_type=Path), help="File for the fitted law.")
+@click.option(
+    "--residual/--no-residual",
+    default=True,
+    show_default=True,
+    help="Interpolate what the step law leaves between the runs; the file then keeps their inputs.",
+)
+@click.option("--diagnose", is_flag=True, help="Say what to doubt about the fit of the paper or the power law.")
 @as_json_option
 def command(
-    records: tuple[Path, ...], law: str, prior: str | None, boundary: str | None, output: Path, as_json: bool
+    records: tuple[Path, ...],
+    law: str,
+    prior: str | None,
+    boundary: str | None,
+    output: Path,
+    residual: bool,
+    diagnose: bool,
+    as_json: bool,
 ) -> None:
     """Fit a law to records, and write it as a JSON file that predict and evaluate take.
 
@@ -61,14 +85,30 @@ def command(
         raise ConfigError("only the step law starts from a prior", given=f"--law {law}", hint="--law step").at(
             "--prior"
         )
+    if diagnose and law not in ("paper", "power"):
+        raise ConfigError("only a regression has these diagnostics", given=law, allowed="--law paper or power").at(
+            "--diagnose"
+        )
     _refuse_other_files(output)
     with about(records), working(f"fitting the {law} law", shown=not as_json):
-        fitted = fit_records(read_stores(records), law_name=law, prior_name=prior or "bundled", boundary=boundary)
+        runs = read_stores(records)
+        fitted = fit_records(runs, law_name=law, prior_name=prior or "bundled", boundary=boundary, residual=residual)
+        found = _checkup(runs, law, boundary) if diagnose else None
     fitted.calibration.save(output)
     if as_json:
-        print_json(fit_mapping(fitted, output))
-    else:
-        print_rich(fit_text(fitted, output))
+        print_json(fit_mapping(fitted, output) | ({} if found is None else {"diagnosis": found}))
+        return
+    print_rich(fit_text(fitted, output))
+    if found is not None:
+        from wattlaw.report.checkup import checkup_text
+
+        print_rich(checkup_text(found))
+
+
+def _checkup(runs: Sequence[RunRecord], law: str, boundary: str | None) -> Checkup:
+    from wattlaw.law.paper.checkup import checkup
+
+    return checkup(runs, law_name=law, boundary=boundary)
 
 
 def _refuse_other_files(output: Path) -> None:

@@ -9,7 +9,7 @@ import msgspec
 from rich.console import Console
 
 from wattlaw.errors import ConfigError
-from wattlaw.measure.sweep import MachineMeters, read_sweep, run_sweep, stop_on_signals
+from wattlaw.measure.sweep import MachineMeters, Sweep, read_sweep, run_sweep, stop_on_signals
 from wattlaw.report.sweep import plan_document, plan_table, progress_bar, result_document, result_lines
 
 #: What a shell says of a program that Ctrl-C ended.
@@ -25,6 +25,7 @@ STOPPED = 130
 @click.option("--gpu", help="Accelerator, instead of the file's.")
 @click.option("--declare-power", metavar="WATTS", help="Power of the node as you state it, such as 65W; labelled so.")
 @click.option("--max-seconds", type=click.FloatRange(min=0), help="Start no configuration after this time.")
+@click.option("--modules", is_flag=True, help="Time the modules of the one-device configurations, and nothing else.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON for machines, and no progress bar.")
 def command(
     *,
@@ -35,6 +36,7 @@ def command(
     gpu: str | None,
     declare_power: str | None,
     max_seconds: float | None,
+    modules: bool,
     as_json: bool,
 ) -> int:
     """Run the configurations of a sweep one after another, and record each.
@@ -46,6 +48,8 @@ def command(
     if dry_run:
         _show(plan_document(sweep)) if as_json else Console().print(plan_table(sweep))
         return 0
+    if modules:
+        return _time_modules(sweep, output, as_json=as_json)
     meters = MachineMeters(sweep.device, declared_power_w=None if declare_power is None else _watts(declare_power))
     with stop_on_signals(_tell_stopping) as stop, progress_bar(shown=not as_json) as watch:
         result = run_sweep(
@@ -57,6 +61,27 @@ def command(
         for line in result_lines(result):
             click.echo(line)
     return STOPPED if stop.asked and result.stopped else 0
+
+
+def _time_modules(sweep: Sweep, output: Path, *, as_json: bool) -> int:
+    """Time the modules of every configuration on one device, each once, and write them beside the sweep's records."""
+    from wattlaw.measure.module_times import write_module_times
+    from wattlaw.measure.modules import check_modules, time_modules
+    from wattlaw.report.modules import modules_document, modules_tables
+
+    planned = {run.configuration: run.spec for run in sweep.runs if run.spec.layout.num_devices == 1}
+    if not planned:
+        raise ConfigError("modules are timed on one device", given="no such configuration", allowed="strategy single")
+    specs = [check_modules(spec) for spec in planned.values()]
+    times = time_modules(specs, threads=sweep.measuring.threads)
+    path = output / sweep.name / "modules.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_module_times(path, times)
+    if as_json:
+        _show(modules_document(times, path))
+    else:
+        Console().print(*modules_tables(times), f"{path}: {len(times)} configurations", sep="\n")
+    return 0
 
 
 def _watts(text: str) -> float:

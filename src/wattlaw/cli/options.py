@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import stat
-import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -75,6 +75,26 @@ class Number(click.ParamType[float]):
     def _allowed(self) -> str:
         bounds = [f"{sign} {bound:g}" for sign, bound in self.bounds.items() if bound is not None]
         return ", ".join([f"a {'whole' if self.whole else 'finite'} number", *bounds])
+
+
+class Duration(Number):
+    """A time span with its unit, such as 90min, 24h or 2d; in seconds."""
+
+    def __init__(self, *, at_least: float | None = None, above: float | None = None) -> None:
+        super().__init__(at_least=at_least, above=above)
+        self.name = "duration"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        """Read the number and its unit as seconds, or refuse it with the units."""
+        from wattlaw.units import SI_PER_UNIT
+
+        if not isinstance(value, str):
+            return float(value)
+        found = re.fullmatch(r"\s*(.*?)\s*(s|min|h|d)\s*", value)
+        if found is None:
+            allowed = "a number with its unit: s, min, h or d, such as 24h"
+            raise ConfigError("not a time span", given=repr(value), allowed=allowed).at(option_of(param))
+        return super().convert(found[1], param, ctx) * SI_PER_UNIT[found[2]]
 
 
 class Name(click.ParamType[str]):
@@ -210,24 +230,24 @@ def watching(*, shown: bool) -> Iterator[Watch[Any]]:
     Yields:
         a function that goes through the items of a loop, given what it works on and the number of items.
     """
-    if not (shown and sys.stderr.isatty()):
+    from wattlaw.report.progress import terminal
+
+    console = terminal(shown=shown)
+    if console is None:
         yield _unwatched
         return
-    from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+    with Progress(*columns, console=console, transient=True) as progress:
         yield lambda items, label, total: progress.track(items, total=total, description=label)
 
 
 @contextmanager
 def working(label: str, *, shown: bool) -> Iterator[None]:
     """Show on standard error that something of unknown length goes on, if that is a terminal."""
-    if not (shown and sys.stderr.isatty()):
-        yield
-        return
-    from rich.console import Console
+    from wattlaw.report.progress import terminal
 
-    with Console(stderr=True).status(label):
+    console = terminal(shown=shown)
+    with nullcontext() if console is None else console.status(label):
         yield

@@ -16,16 +16,19 @@ from wattlaw.cli.options import (
     SHARE,
     InputPath,
     Name,
-    Number,
     about,
     as_json_option,
     print_json,
     print_rich,
 )
+from wattlaw.cli.prices import NAMES as PRICES
+from wattlaw.cli.prices import account, price_options
 from wattlaw.errors import ConfigError, WattlawError
 
 if TYPE_CHECKING:
+    from wattlaw.cli.prices import Account
     from wattlaw.law.calibration import Calibration
+    from wattlaw.law.prediction import Prediction
     from wattlaw.run.spec import RunSpec
 
 EPILOG = """\b
@@ -35,6 +38,9 @@ Examples:
   wattlaw predict --config path/to/config.json --gpu a100-sxm4-40gb --num-gpus 2 --strategy tp \\
       --batch-size 8 --seq-len 512 --steps 1000
   wattlaw predict run.toml --law law.json --json
+  wattlaw predict run.toml --region DE --pue 1.2 --price-per-device-hour 2.5 --embodied
+  wattlaw predict run.toml --carbon-series DE-2025.csv --tariff tariff.toml --start 2025-07-01T09:00+02:00 --window 48h
+  wattlaw predict run.toml --region FR --model-card --training-type fine-tuning
 """
 
 #: Option -> the table and key of a run spec that it sets.
@@ -50,6 +56,8 @@ PLACES = {
     "num_gpus": ("layout", "num_devices"),
     "tensor_parallel": ("layout", "tensor_parallel"),
     "pipeline_parallel": ("layout", "pipeline_parallel"),
+    "context_parallel": ("layout", "context_parallel"),
+    "expert_parallel": ("layout", "expert_parallel"),
     "num_nodes": ("layout", "num_nodes"),
     "batch_size": ("recipe", "batch_size"),
     "seq_len": ("recipe", "seq_len"),
@@ -60,6 +68,11 @@ PLACES = {
     "optimizer": ("recipe", "optimizer"),
     "checkpointing": ("recipe", "checkpointing"),
     "attention_kernel": ("recipe", "attention_kernel"),
+    "software": ("recipe", "software"),
+    "predicted_fraction": ("recipe", "predicted_fraction"),
+    "packed_sequences": ("recipe", "packed_sequences"),
+    "adapter_rank": ("recipe", "adapter_rank"),
+    "adapter_targets": ("recipe", "adapter_targets"),
     "steps": ("recipe", "steps"),
     "samples": ("recipe", "samples"),
     "epochs": ("recipe", "epochs"),
@@ -80,6 +93,12 @@ def _recipe_names(names: str) -> Name:
         return tuple(getattr(recipe, names))
 
     return Name(names.lower().removesuffix("s").replace("_", " "), known)
+
+
+def _training_types() -> Iterable[str]:
+    from wattlaw.report.model_card import TRAINING_TYPES
+
+    return TRAINING_TYPES
 
 
 def _layout_names() -> Iterable[str]:
@@ -104,9 +123,15 @@ def _layout_names() -> Iterable[str]:
 @click.option("--power-limit", type=POSITIVE, metavar="W", help="Power limit set on each device.")
 @click.option("--num-gpus", type=DEVICES, help="Devices, over all nodes.")
 @click.option("--num-nodes", type=DEVICES, help="Nodes.")
-@click.option("--strategy", metavar="NAME", help="single, ddp, fsdp, fsdp-grad-op, tp, pp, or a product: 'fsdp x tp'.")
+@click.option(
+    "--strategy",
+    metavar="NAME",
+    help="single, ddp, zero1, fsdp, fsdp-grad-op, tp, pp, cp, ep, or a product: 'fsdp x tp'.",
+)
 @click.option("--tensor-parallel", type=DEVICES, help="Tensor-parallel degree within a product.")
 @click.option("--pipeline-parallel", type=COUNT, help="Stages of the pipeline within a product.")
+@click.option("--context-parallel", type=DEVICES, help="Devices that divide one sequence, within a product.")
+@click.option("--expert-parallel", type=DEVICES, help="Ranks that the experts are dealt out to, within a product.")
 @click.option("--batch-size", type=COUNT, help="Sequences per device and micro-step.")
 @click.option("--seq-len", type=COUNT, help="Tokens per sequence.")
 @click.option("--padded-len", type=POSITIVE, help="Mean tokens per sequence that are computed, after padding.")
@@ -118,6 +143,11 @@ def _layout_names() -> Iterable[str]:
 )
 @click.option("--checkpointing", type=_recipe_names("CHECKPOINTINGS"), help="none, selective or full.")
 @click.option("--attention-kernel", type=_recipe_names("ATTENTION_KERNELS"), help="eager or fused.")
+@click.option("--software", type=_recipe_names("SOFTWARES"), help="How kernels come about: eager, fused or graphs.")
+@click.option("--predicted-fraction", type=POSITIVE, help="Share of positions that a vocabulary head computes.")
+@click.option("--packed-sequences", type=POSITIVE, help="Sequences in one row that do not attend to each other.")
+@click.option("--adapter-rank", type=NOT_NEGATIVE, help="Rank of LoRA's adapters, the rest frozen; 0 for none.")
+@click.option("--adapter-targets", type=_recipe_names("ADAPTER_TARGETS"), help="query-value, attention or all-linear.")
 @click.option("--steps", type=COUNT, help="Optimizer steps of the run.")
 @click.option("--samples", type=COUNT, help="Sequences per epoch.")
 @click.option("--epochs", type=POSITIVE, help="Passes over the samples.")
@@ -130,44 +160,71 @@ def _layout_names() -> Iterable[str]:
     help="A fitted law; the shipped one where none is given.",
 )
 @click.option("--level", type=SHARE, default=0.95, show_default=True, help="Share of runs that the interval holds.")
-@click.option("--pue", type=Number(at_least=1), help="Energy of the facility over that of its nodes.")
-@click.option("--carbon-g-per-kwh", type=NOT_NEGATIVE, help="Carbon intensity of the grid.")
-@click.option("--price-per-kwh", type=NOT_NEGATIVE, help="Price of electricity, in any currency.")
-@click.option("--price-per-gpu-hour", type=NOT_NEGATIVE, help="Price of renting one device, in the same currency.")
+@price_options
+@click.option("--model-card", is_flag=True, help="Print the emissions as the metadata of a model card, in YAML.")
+@click.option("--training-type", type=Name("training type", _training_types), help="pre-training or fine-tuning.")
+@click.option(
+    "--location", metavar="TEXT", help="Where the run takes place, for --model-card, such as 'Quebec, Canada'."
+)
 @as_json_option
 def command(spec: Path | None, law: Path | None, level: float, as_json: bool, **options: Any) -> None:
-    """Tell what a run will cost before it starts: energy, time, power, and where they go.
+    """Tell what a run will cost before it starts: energy, time, power, money, carbon, and where they go.
 
     The run is described by a SPEC file (TOML), by options, or by a file with options that replace parts of it.
     """
-    from wattlaw.law.footprint import footprint
     from wattlaw.law.prediction import predict
     from wattlaw.report.prediction import prediction_mapping, prediction_text
 
-    prices = {
-        "pue": options.pop("pue"),
-        "carbon_g_per_kwh": options.pop("carbon_g_per_kwh"),
-        "price_per_kwh": options.pop("price_per_kwh"),
-        "price_per_device_hour": options.pop("price_per_gpu_hour"),
-    }
+    figures = {name: options.pop(name) for name in PRICES}
+    card = {name: options.pop(name) for name in ("model_card", "training_type", "location")}
+    for name in ("training_type", "location"):
+        if card[name] is not None and not card["model_card"]:
+            raise ConfigError("says nothing alone", allowed="with --model-card").at(option(name))
     given = {name: value for name, value in options.items() if value is not None}
-    run = _run(spec, given)
-    calibration = _calibration(law)
+    run = described_run(spec, given)
+    calibration = calibration_of(law)
     with about([law] if law else []):
         try:
             (prediction,) = predict([run], calibration, level=level)
         except ConfigError as error:
-            raise _reworded(error, given, spec) from error
-    costs = footprint(prediction, num_devices=float(run.layout.num_devices), **prices)
-    if as_json:
-        print_json(prediction_mapping(run, prediction, costs))
+            raise reworded(error, given, spec) from error
+    costs = account(figures, run, prediction)
+    told: dict[str, Any] = {
+        "assumed": {**filled_in(spec, given), **costs.assumed},
+        "timing": costs.timing,
+        "sources": costs.sources,
+    }
+    if card["model_card"]:
+        _print_card(run, prediction, costs, card, as_json=as_json)
+    elif as_json:
+        print_json(prediction_mapping(run, prediction, costs.footprint, **told))
     else:
-        print_rich(prediction_text(run, prediction, costs))
+        print_rich(prediction_text(run, prediction, costs.footprint, **told))
 
 
-def _run(file: Path | None, given: dict[str, Any]) -> RunSpec:
+def _print_card(run: RunSpec, prediction: Prediction, costs: Account, card: dict[str, Any], *, as_json: bool) -> None:
+    from wattlaw.report.model_card import card_of_prediction, card_text
+
+    try:
+        fields = card_of_prediction(
+            run,
+            prediction,
+            costs.footprint,
+            carbon_source=costs.carbon_source,
+            training_type=card["training_type"],
+            location=card["location"] or costs.location,
+        )
+    except ConfigError as error:
+        raise error.at("--model-card") from None
+    if as_json:
+        print_json(fields)
+    else:
+        click.echo(card_text(fields), nl=False)
+
+
+def described_run(file: Path | None, given: dict[str, Any]) -> RunSpec:
     """Build the run spec of a file and of the options that replace parts of it."""
-    from wattlaw.run.spec_file import read_toml, spec_from_mapping
+    from wattlaw.run.spec_file import spec_from_mapping
 
     if file is None:
         _require(given)
@@ -178,17 +235,35 @@ def _run(file: Path | None, given: dict[str, Any]) -> RunSpec:
                 given=" and ".join(both),
                 allowed=f"one of {', '.join(option(name) for name in names)}",
             )
-    tables, folder = ({}, Path()) if file is None else (read_toml(file), file.parent)
+    tables, folder = _described(file, given)
     try:
-        run = spec_from_mapping(_replaced(tables, given, folder), folder)
+        run = spec_from_mapping(tables, folder)
     except WattlawError as error:
-        raise _reworded(error, given, file) from error
+        raise reworded(error, given, file) from error
     labels = given.get("num_labels")
     if labels is not None and run.architecture.num_labels != labels:
         raise ConfigError(
             "this model's head has no labels to choose", given=labels, hint="--head classification as well"
         ).at("--num-labels")
     return run
+
+
+def filled_in(file: Path | None, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the choices of a run that neither its file nor options make, with what they get."""
+    from wattlaw.run.assumed import assumed
+
+    return assumed(_described(file, given)[0])
+
+
+def _described(file: Path | None, given: dict[str, Any]) -> tuple[dict[str, Any], Path]:
+    """Return the tables of a run, and the folder that paths in them are relative to."""
+    from wattlaw.run.spec_file import read_toml
+
+    tables, folder = ({}, Path()) if file is None else (read_toml(file), file.parent)
+    try:
+        return _replaced(tables, given, folder), folder
+    except WattlawError as error:
+        raise reworded(error, given, file) from error
 
 
 def _require(given: dict[str, Any]) -> None:
@@ -231,7 +306,8 @@ def _name(given: dict[str, Any]) -> str:
     return path.parent.name if path.suffix == ".json" else path.name
 
 
-def _reworded(error: WattlawError, given: dict[str, Any], file: Path | None) -> WattlawError:
+def reworded(error: WattlawError, given: dict[str, Any], file: Path | None) -> WattlawError:
+    """Word an error about a run in the options that were typed."""
     from wattlaw.cli.wording import in_options
 
     options = {place: option(name) for name, place in PLACES.items()}
@@ -245,7 +321,8 @@ def option(name: str) -> str:
     return f"--{name.replace('_', '-')}"
 
 
-def _calibration(law: Path | None) -> Calibration:
+def calibration_of(law: Path | None) -> Calibration:
+    """Read the law that was named, or take the shipped one."""
     if law is None:
         from wattlaw.law.bundled import bundled
 

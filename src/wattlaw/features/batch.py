@@ -28,17 +28,23 @@ class Devices:
 
     Attributes:
         peak_flop_per_s: dense rate of matrix products in the run's precision.
+        unquantised_flop_per_s: of those that an fp8 recipe leaves in 16 bits; the peak of any other precision.
         bandwidth_bytes_per_s: of the device's memory.
         power_limit_w: the board's own limit.
+        power_cap_w: the limit that is set for the run, the board's own where none below it is.
         link_bytes_per_s: in one direction, to the neighbours in the same node.
         network_bytes_per_s: in one direction, of the port to other nodes; the link's where there is one node.
+        node_host_w: what all but the devices of a node draw, as its type declares; 0 where the law's own host counts.
     """
 
     peak_flop_per_s: Quantity
+    unquantised_flop_per_s: Quantity
     bandwidth_bytes_per_s: Quantity
     power_limit_w: Quantity
+    power_cap_w: Quantity
     link_bytes_per_s: Quantity
     network_bytes_per_s: Quantity
+    node_host_w: Quantity = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,12 +74,18 @@ def devices_of(spec: RunSpec) -> Devices:
                 hint="--node dgx-a100, or any of `wattlaw hardware list`",
             )
         network_bytes_per_s = node.inter_node_link.bytes_per_s
+    precision, limit_w = spec.recipe.precision, device.power_limit_w
+    sixteen_bits = [peak.precision for peak in device.peaks if peak.precision in ("bf16", "fp16")]
+    unquantised = sixteen_bits[0] if precision == "fp8" and sixteen_bits else precision
     return Devices(
-        peak_flop_per_s=device.peak_flop_per_s(spec.recipe.precision),
+        peak_flop_per_s=device.peak_flop_per_s(precision),
+        unquantised_flop_per_s=device.peak_flop_per_s(unquantised),
         bandwidth_bytes_per_s=device.bandwidth_bytes_per_s,
-        power_limit_w=device.power_limit_w,
+        power_limit_w=limit_w,
+        power_cap_w=limit_w if spec.power_limit_w is None else min(limit_w, spec.power_limit_w),
         link_bytes_per_s=link_bytes_per_s,
         network_bytes_per_s=network_bytes_per_s,
+        node_host_w=0.0 if node is None else node.host_power_w,
     )
 
 

@@ -85,7 +85,8 @@ def configuration_family(spec: RunSpec) -> str:
         f"{spec.power_limit_w:g} W" if spec.power_limit_w is not None else "",
         f"{model.family} {'+'.join(stacks)} d{model.hidden_size:g} v{model.vocab_size:g} {model.head}",
         f"b{recipe.batch_size:g} s{recipe.seq_len:g} a{recipe.grad_accumulation:g}",
-        f"{recipe.precision} {recipe.optimizer} {recipe.checkpointing} {recipe.attention_kernel}",
+        f"{recipe.precision} {recipe.optimizer} {recipe.checkpointing} {recipe.attention_kernel} {recipe.software}",
+        f"r{recipe.adapter_rank:g} {recipe.adapter_targets}" if recipe.adapter_rank else "",
     ]
     return "|".join(parts)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from wattlaw.features.counts import count_columns
 from wattlaw.features.paper import paper_columns
-from wattlaw.features.physical import physical_columns
+from wattlaw.features.physical import physical_columns, within
 
 if TYPE_CHECKING:
     from wattlaw.features.table import Table
@@ -24,8 +25,11 @@ def record_columns(records: Sequence[RunRecord], *, boundary: Boundary | None = 
         DataError: a failed run, a record without a spec, or energies within different boundaries.
     """
     table = paper_columns(records, compute="artifact", boundary=boundary)
-    physical = physical_columns([record.require_spec() for record in records])
-    return table.with_columns(**physical.columns)
+    specs = [record.require_spec() for record in records]
+    physical = physical_columns(specs)
+    if "boundary" in table and len(table):
+        physical = within(str(table.text("boundary")[0]), physical)
+    return table.with_columns(**physical.columns, **count_columns(specs).columns)
 
 
 def usable(records: Sequence[RunRecord]) -> tuple[tuple[RunRecord, ...], int]:

@@ -1,8 +1,7 @@
 """Data files: TOML tables to checked values.
 
-The layout of a file is written down once, as the classes below. Every figure is a table of its ``value`` and the
-key of its ``source``; a figure that names no source of the file, or an unknown key anywhere, is an error that says
-where.
+Every figure is a table of its ``value`` and the key of its ``source``; a figure that names no source of the file, or an
+unknown key anywhere, is an error that says where. ``tables`` has the layout.
 """
 
 from __future__ import annotations
@@ -10,120 +9,37 @@ from __future__ import annotations
 import difflib
 import re
 import tomllib
-from typing import TYPE_CHECKING, Annotated, Literal, TypeVar, get_args, get_type_hints
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
 
 from wattlaw.errors import ConfigError, FileError, UnknownNameError
 from wattlaw.hardware.accelerator import Accelerator, Peak, Unit
+from wattlaw.hardware.embodied import HOURS_PER_YEAR, Embodied
 from wattlaw.hardware.link import Link
 from wattlaw.hardware.node import NodeType
-from wattlaw.hardware.source import Basis, Source
+from wattlaw.hardware.region import Region
+from wattlaw.hardware.source import Source
+from wattlaw.hardware.tables import (
+    AcceleratorTable,
+    EmbodiedTable,
+    Figure,
+    FileTable,
+    LinksTable,
+    LinkTable,
+    NodeTable,
+    PeakTable,
+    RatesTable,
+    RegionsTable,
+    SourceTable,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-# The upper bound is there to refuse infinity, which TOML can write.
-_Positive = Annotated[float, msgspec.Meta(gt=0, lt=1e30)]
-_Count = Annotated[int, msgspec.Meta(ge=1)]
-_Text = Annotated[str, msgspec.Meta(min_length=1)]
-
-
-class _Table(msgspec.Struct, forbid_unknown_fields=True):
-    pass
-
-
-class _Figure(_Table):
-    value: _Positive
-    source: _Text
-
-
-class _SourceTable(_Table):
-    title: _Text
-    publisher: str = ""
-    date: str = ""
-    url: str = ""
-    basis: Basis = "document"
-
-
-class _RatesTable(_Table):
-    fp32_flop_per_s: _Figure | None = None
-    tf32_flop_per_s: _Figure | None = None
-    bf16_flop_per_s: _Figure | None = None
-    fp16_flop_per_s: _Figure | None = None
-    fp8_flop_per_s: _Figure | None = None
-    fp16_accumulate_fp16_flop_per_s: _Figure | None = None
-
-
-class _PeakTable(_Table):
-    matrix: _RatesTable = msgspec.field(default_factory=_RatesTable)
-    vector: _RatesTable = msgspec.field(default_factory=_RatesTable)
-
-
-class _MemoryTable(_Table):
-    capacity_bytes: _Figure
-    bandwidth_bytes_per_s: _Figure
-
-
-class _PowerTable(_Table):
-    limit_w: _Figure
-
-
-class _LinkTable(_Table):
-    kind: _Text
-    bytes_per_s: _Figure
-
-
-class _BridgeTable(_LinkTable):
-    num_devices: _Count
-
-
-class _AcceleratorTable(_Table):
-    full_name: _Text
-    vendor: _Text
-    peak: _PeakTable
-    memory: _MemoryTable
-    power: _PowerTable
-    link: _LinkTable
-    sources: dict[str, dict[str, object]]
-    bridge: _BridgeTable | None = None
-    architecture: str = ""
-    form_factor: str = ""
-    year: int = 0
-    aliases: tuple[_Text, ...] = ()
-    notes: str = ""
-
-
-class _HostPowerTable(_Table):
-    host_w: _Figure
-    host_idle_w: _Figure
-    rated_w: _Figure | None = None
-
-
-class _NodeTable(_Table):
-    full_name: _Text
-    accelerators_per_node: _Count
-    power: _HostPowerTable
-    inter_node_link: _LinkTable
-    sources: dict[str, dict[str, object]]
-    intra_node_link: _LinkTable | None = None
-    accelerators: tuple[_Text, ...] = ()
-    aliases: tuple[_Text, ...] = ()
-    notes: str = ""
-
-
-class _LinkKindTable(_Table):
-    full_name: _Text
-    bytes_per_s: _Figure
-    latency_s: _Figure
-
-
-class _LinksTable(_Table):
-    links: dict[str, _LinkKindTable]
-    sources: dict[str, dict[str, object]]
-
-
-_FileT = TypeVar("_FileT", _AcceleratorTable, _NodeTable, _LinksTable)
+FileT = TypeVar("FileT", bound=FileTable)
 
 
 def read_accelerator(path: Path, kinds: dict[str, Link], *, shipped: bool = False) -> Accelerator:
@@ -137,10 +53,9 @@ def read_accelerator(path: Path, kinds: dict[str, Link], *, shipped: bool = Fals
     Raises:
         FileError: not readable, not TOML, or not such a file; names the file and the field.
     """
-    table = _read(path, _AcceleratorTable)
-    try:
-        cited = _cited(table)
-        bridge = table.bridge
+    table = _read(path, AcceleratorTable)
+    bridge = table.bridge
+    with _about(path):
         return Accelerator(
             name=path.stem,
             peaks=_peaks(table.peak),
@@ -157,12 +72,10 @@ def read_accelerator(path: Path, kinds: dict[str, Link], *, shipped: bool = Fals
             year=table.year,
             aliases=table.aliases,
             notes=table.notes,
-            cited=cited,
+            cited=_cited(table),
             sources=_sources(table.sources),
             file="" if shipped else str(path),
         )
-    except (ConfigError, FileError, UnknownNameError) as error:
-        raise _file_error(error, path) from error
 
 
 def read_node_type(path: Path, kinds: dict[str, Link], *, shipped: bool = False) -> NodeType:
@@ -176,9 +89,9 @@ def read_node_type(path: Path, kinds: dict[str, Link], *, shipped: bool = False)
     Raises:
         FileError: not readable, not TOML, or not such a file; names the file and the field.
     """
-    table = _read(path, _NodeTable)
-    try:
-        inside, rated = table.intra_node_link, table.power.rated_w
+    table = _read(path, NodeTable)
+    inside, rated = table.intra_node_link, table.power.rated_w
+    with _about(path):
         return NodeType(
             name=path.stem,
             accelerators_per_node=table.accelerators_per_node,
@@ -195,8 +108,6 @@ def read_node_type(path: Path, kinds: dict[str, Link], *, shipped: bool = False)
             sources=_sources(table.sources),
             file="" if shipped else str(path),
         )
-    except (ConfigError, FileError, UnknownNameError) as error:
-        raise _file_error(error, path) from error
 
 
 def read_links(path: Path) -> dict[str, Link]:
@@ -205,16 +116,61 @@ def read_links(path: Path) -> dict[str, Link]:
     Raises:
         FileError: not readable, not TOML, or not such a file; names the file and the field.
     """
-    table = _read(path, _LinksTable)
-    try:
-        _cited(table)
-        _sources(table.sources)
-    except FileError as error:
-        raise error.at(path) from error
+    table = _read(path, LinksTable)
+    _cited_sources(table, path)
     return {
         kind: Link(kind=kind, bytes_per_s=row.bytes_per_s.value, latency_s=row.latency_s.value, full_name=row.full_name)
         for kind, row in table.links.items()
     }
+
+
+def read_regions(path: Path) -> dict[str, Region]:
+    """Read the file of regions, by code.
+
+    Raises:
+        FileError: not readable, not TOML, or not such a file; names the file and the field.
+    """
+    table = _read(path, RegionsTable)
+    sources = _cited_sources(table, path)
+    return {
+        code: Region(
+            code=code,
+            name=row.name,
+            carbon_g_per_kwh=row.carbon_g_per_kwh.value,
+            year=row.year,
+            scope=row.scope,
+            source=sources[row.carbon_g_per_kwh.source],
+            aliases=row.aliases,
+        )
+        for code, row in table.regions.items()
+    }
+
+
+def read_embodied(path: Path) -> dict[str, Embodied]:
+    """Read the file of embodied emissions, by the name of the device.
+
+    Raises:
+        FileError: not readable, not TOML, or not such a file; names the file and the field.
+    """
+    table = _read(path, EmbodiedTable)
+    sources = _cited_sources(table, path)
+    common = [table.host.carbon_kg, table.life.years, table.life.busy_share]
+    return {
+        name: Embodied(
+            device_kg=row.carbon_kg.value,
+            host_kg=table.host.carbon_kg.value / table.host.devices,
+            life_h=table.life.years.value * HOURS_PER_YEAR * table.life.busy_share.value,
+            sources=tuple(sources[key] for key in dict.fromkeys(one.source for one in (row.carbon_kg, *common))),
+        )
+        for name, row in table.boards.items()
+    }
+
+
+def _cited_sources(table: FileTable, path: Path) -> dict[str, Source]:
+    """The sources of a file by key, once every figure is known to name one."""
+    with _about(path):
+        _cited(table)
+        return {source.key: source for source in _sources(table.sources)}
 
 
 def read_aliases(path: Path) -> tuple[str, ...]:
@@ -227,7 +183,7 @@ def read_aliases(path: Path) -> tuple[str, ...]:
     return tuple(tomllib.loads(head).get("aliases", ()))
 
 
-def _read(path: Path, kind: type[_FileT]) -> _FileT:
+def _read(path: Path, kind: type[FileT]) -> FileT:
     try:
         raw = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -272,16 +228,20 @@ def _keys_at(field: str, kind: type[msgspec.Struct]) -> tuple[str, ...]:
     return kind.__struct_fields__
 
 
-def _file_error(error: ConfigError | FileError | UnknownNameError, path: Path) -> FileError:
-    """The same message as the error of a file: what a value refuses is, here, a file to repair."""
-    return FileError(error.attempted, given=error.given, allowed=error.allowed, hint=error.hint, place=error.place).at(
-        path
-    )
+@contextmanager
+def _about(path: Path) -> Iterator[None]:
+    """Make what goes wrong an error of the file: what a value refuses is, here, a file to repair."""
+    try:
+        yield
+    except (ConfigError, FileError, UnknownNameError) as error:
+        raise FileError(
+            error.attempted, given=error.given, allowed=error.allowed, hint=error.hint, place=error.place
+        ).at(path) from error
 
 
-def _peaks(table: _PeakTable) -> tuple[Peak, ...]:
+def _peaks(table: PeakTable) -> tuple[Peak, ...]:
     peaks = []
-    units: tuple[tuple[Unit, _RatesTable], ...] = (("matrix", table.matrix), ("vector", table.vector))
+    units: tuple[tuple[Unit, RatesTable], ...] = (("matrix", table.matrix), ("vector", table.vector))
     for unit, rates in units:
         for field in rates.__struct_fields__:
             figure = getattr(rates, field)
@@ -294,7 +254,7 @@ def _peaks(table: _PeakTable) -> tuple[Peak, ...]:
     return tuple(peaks)
 
 
-def _link(table: _LinkTable, kinds: dict[str, Link], field: str) -> Link:
+def _link(table: LinkTable, kinds: dict[str, Link], field: str) -> Link:
     if table.kind not in kinds:
         raise UnknownNameError.among("kind of link", table.kind, kinds).at(f"{field}.kind")
     kind = kinds[table.kind]
@@ -305,16 +265,16 @@ def _sources(tables: dict[str, dict[str, object]]) -> tuple[Source, ...]:
     sources = []
     for key, table in tables.items():
         try:
-            row = msgspec.convert(table, _SourceTable)
+            row = msgspec.convert(table, SourceTable)
         except msgspec.ValidationError as error:
-            raise _schema_error(str(error), table, _SourceTable).at(f"sources.{key}") from error
+            raise _schema_error(str(error), table, SourceTable).at(f"sources.{key}") from error
         sources.append(
             Source(key=key, title=row.title, publisher=row.publisher, date=row.date, url=row.url, basis=row.basis)
         )
     return tuple(sources)
 
 
-def _cited(table: _AcceleratorTable | _NodeTable | _LinksTable) -> tuple[tuple[str, str], ...]:
+def _cited(table: FileTable) -> tuple[tuple[str, str], ...]:
     """Each figure's field and source key; a key that the file does not describe is an error."""
     cited = tuple(_figures(table, ""))
     for field, key in cited:
@@ -326,7 +286,7 @@ def _cited(table: _AcceleratorTable | _NodeTable | _LinksTable) -> tuple[tuple[s
 
 
 def _figures(value: object, prefix: str) -> list[tuple[str, str]]:
-    if isinstance(value, _Figure):
+    if isinstance(value, Figure):
         return [(prefix, value.source)]
     if isinstance(value, msgspec.Struct):
         items = [(field, getattr(value, field)) for field in value.__struct_fields__]

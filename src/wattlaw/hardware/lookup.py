@@ -14,12 +14,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wattlaw.errors import FileError, UnknownNameError
-from wattlaw.hardware.files import read_accelerator, read_aliases, read_links, read_node_type
+from wattlaw.hardware.files import (
+    read_accelerator,
+    read_aliases,
+    read_embodied,
+    read_links,
+    read_node_type,
+    read_regions,
+)
 
 if TYPE_CHECKING:
     from wattlaw.hardware.accelerator import Accelerator
+    from wattlaw.hardware.embodied import Embodied
     from wattlaw.hardware.link import Link
     from wattlaw.hardware.node import NodeType
+    from wattlaw.hardware.region import Region
 
 # A path, not importlib.resources, whose import alone would take longer than the look-up: wheels are installed as files.
 DATA = Path(__file__).with_name("data")
@@ -96,6 +105,62 @@ def links() -> tuple[Link, ...]:
     return tuple(kind for _, kind in sorted(_links().items()))
 
 
+def region(name: str) -> Region:
+    """Find a region by its ISO 3166 code, name or alias. None is ever guessed.
+
+    Args:
+        name: ``DE``, ``US-CA``, ``Germany``, ``UK``.
+
+    Raises:
+        UnknownNameError: no region has exactly this name, or two have; lists those that it could mean.
+
+    >>> region("DE").name, region("france").code, region("US-CA").scope
+    ('Germany', 'FR', 'direct')
+    """
+    known = _regions()
+    key = normalised(name)
+    if (code := key.upper()) in known:
+        return known[code]
+    found = [one for one in known.values() if key in map(normalised, (one.name, *one.aliases))]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UnknownNameError(
+            "region could mean several",
+            given=repr(name),
+            allowed=", ".join(f"{one.code} ({one.name})" for one in found),
+            hint="one of the codes",
+        )
+    names = [*known, *(each for one in known.values() for each in (one.name, *one.aliases))]
+    hint = "'wattlaw hardware list', or the figure of your own contract: carbon_g_per_kwh"
+    raise UnknownNameError.among("region", name, names, hint=hint)
+
+
+def regions() -> tuple[Region, ...]:
+    """All regions whose electricity's carbon intensity is known, sorted by code."""
+    return tuple(one for _, one in sorted(_regions().items()))
+
+
+def embodied(accelerator_name: str) -> Embodied:
+    """Published emissions of making a device and its share of a server with eight.
+
+    Raises:
+        UnknownNameError: no figure is known for this device, which is not the same as none; lists those with one.
+
+    >>> embodied("h100-sxm5-80gb").device_kg
+    164.0
+    """
+    known = _embodied()
+    if accelerator_name not in known:
+        raise UnknownNameError(
+            "no published embodied emissions are known of this device",
+            given=accelerator_name,
+            allowed=", ".join(sorted(known)),
+            hint="a figure of your own, in kg per device",
+        )
+    return known[accelerator_name]
+
+
 def normalised(name: str) -> str:
     """The form in which names are compared.
 
@@ -165,3 +230,13 @@ def _shipped_node_type(name: str) -> NodeType:
 @functools.cache
 def _links() -> dict[str, Link]:
     return read_links(DATA / "links.toml")
+
+
+@functools.cache
+def _regions() -> dict[str, Region]:
+    return read_regions(DATA / "regions.toml")
+
+
+@functools.cache
+def _embodied() -> dict[str, Embodied]:
+    return read_embodied(DATA / "embodied.toml")

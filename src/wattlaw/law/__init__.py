@@ -4,8 +4,10 @@
 
     protocol     what every law offers          laws        the laws by name
     step         the physical law of a step     hierarchy   its fit, machine by machine
-    paper, power, additive                      the paper's laws and yardsticks
+    paper        the paper's laws, apart        baselines   what others estimate by
     calibration  a law's parameters, as a file  bundled     the calibrations that wattlaw ships
     prediction   one run, with an interval      interval    from held-out residuals to ends
+    residual     what a law leaves, interpolated  spread    how far a run may be off
+    design       which runs teach most          suggestion  which of them to measure
     evaluation   how well a law predicts
 """

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
 from wattlaw.errors import DataError, FileError, UnknownNameError
+from wattlaw.law.residual import ResidualProcess
 from wattlaw.run.files import write_atomic
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
 FORMAT = "wattlaw calibration"
 FORMAT_VERSION = 1
+#: What is written on one line, so that a file of thousands of numbers can be looked through.
+_LIST_OF_NUMBERS = re.compile(r"\[\n[\s\d.,eE+-]*\]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,18 +32,35 @@ class Residuals:
     Attributes:
         energy: of the energies.
         duration: of the durations; empty where the law knows no time.
+        energy_spread: standard deviations that were expected of ``energy``; empty where none were.
+        duration_spread: the same of ``duration``.
     """
 
     energy: tuple[float, ...] = ()
     duration: tuple[float, ...] = ()
+    energy_spread: tuple[float, ...] = ()
+    duration_spread: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse numbers that are not finite."""
-        if not all(math.isfinite(value) for value in (*self.energy, *self.duration)):
+        """Refuse numbers that are not finite, and spreads that are not of these residuals."""
+        spreads = (*self.energy_spread, *self.duration_spread)
+        if not all(math.isfinite(value) for value in (*self.energy, *self.duration, *spreads)):
             raise DataError("residuals of a calibration must be finite")
+        for target in ("energy", "duration"):
+            values, expected = getattr(self, target), getattr(self, f"{target}_spread")
+            if expected and (len(expected) != len(values) or min(expected) <= 0):
+                raise DataError(f"{target}_spread must be above zero, one for each residual", given=len(expected))
 
     def __bool__(self) -> bool:
         return bool(self.energy or self.duration)
+
+    def scaled(self, target: str) -> NDArray[np.float64]:
+        """Return one target's residuals in units of what was expected of them, where something was; ``[runs]``."""
+        import numpy as np
+
+        values, expected = np.array(getattr(self, target)), np.array(getattr(self, f"{target}_spread"))
+        found: NDArray[np.float64] = values / expected if expected.size else values
+        return found
 
     @classmethod
     def joined(cls, parts: Iterable[Self]) -> Self:
@@ -48,7 +69,26 @@ class Residuals:
         return cls(
             energy=tuple(value for part in kept for value in part.energy),
             duration=tuple(value for part in kept for value in part.duration),
+            energy_spread=tuple(value for part in kept for value in part.energy_spread),
+            duration_spread=tuple(value for part in kept for value in part.duration_spread),
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Anchor:
+    """What a measurement by itself, such as a probe's, says about one parameter of a machine.
+
+    Attributes:
+        parameter: its name.
+        value: that the measurement makes it.
+        spread: standard deviation of its logarithm.
+        told_by: the figures that it was made of.
+    """
+
+    parameter: str
+    value: float
+    spread: float
+    told_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,10 +98,20 @@ class MachineCalibration:
     Attributes:
         parameters: value of each named parameter.
         residuals: of the machine's runs, as if the fit had not seen them.
+        covariance: of the logarithms of the parameters, in their order; ``None`` where it is not known.
+        process: what the law leaves unexplained between the machine's runs; ``None`` for nothing.
+        anchors: what a probe measured of single parameters, for later fits.
     """
 
     parameters: Mapping[str, float]
     residuals: Residuals
+    covariance: tuple[tuple[float, ...], ...] | None = None
+    process: ResidualProcess | None = None
+    anchors: tuple[Anchor, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse a covariance that is none."""
+        _check_covariance(self.covariance, self.parameters)
 
 
 #: Fields that every file has; the others may be left out where a law has nothing to put there.
@@ -75,15 +125,18 @@ class Calibration:
     Attributes:
         law: the law's name.
         parameters: value of each named parameter.
-        covariance: of the first parameters, in their order (a law may carry more, held fixed); ``None`` where
-            it is not known.
+        covariance: of the first parameters, in their order (a law may carry more, held fixed), or of their logarithms
+            where the law fits those; ``None`` where it is not known.
         centres: what was subtracted from a regressor before the fit, by the regressor's name.
         domain: smallest and largest value of each numeric column seen in the fit.
+        kinds: the values of each column of text seen in the fit, such as the precisions.
         residuals: of the runs in the fit, as if it had not seen them.
         outside: residuals of runs larger than those of the fit, on machines that it saw.
         cold: residuals on machines that the fit did not see.
+        num_cold: how many machines these are of.
         machines: what was found on each machine, by its name, where the law tells machines apart; ``parameters`` are
             then what they have in common.
+        noise: by target, what the law leaves unexplained on a machine, as the standard deviation of the logarithm.
         boundary: what the energies include: ``accelerators``, ``node`` or ``facility``; empty where not known.
         warnings: findings of the fit that a reader should know, such as a parameter on its bound.
         diagnostics: figures about the fit, by name.
@@ -96,10 +149,13 @@ class Calibration:
     covariance: tuple[tuple[float, ...], ...] | None = None
     centres: Mapping[str, float] = field(default_factory=dict)
     domain: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    kinds: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     residuals: Residuals = Residuals()
     outside: Residuals = Residuals()
     cold: Residuals = Residuals()
+    num_cold: int = 0
     machines: Mapping[str, MachineCalibration] = field(default_factory=dict)
+    noise: Mapping[str, float] = field(default_factory=dict)
     boundary: str = ""
     warnings: tuple[str, ...] = ()
     diagnostics: Mapping[str, float] = field(default_factory=dict)
@@ -108,18 +164,19 @@ class Calibration:
 
     def __post_init__(self) -> None:
         """Refuse numbers that are not finite: JSON cannot hold them and no prediction can use them."""
-        for kind in ("parameters", "centres", "diagnostics"):
+        for kind in ("parameters", "centres", "noise", "diagnostics"):
             for name, value in getattr(self, kind).items():
                 if not math.isfinite(value):
                     raise DataError(f"{kind} of a calibration must be finite", given=f"{name} = {value}")
         for name, limits in self.domain.items():
             if not all(math.isfinite(limit) for limit in limits):
                 raise DataError("the domain of a calibration must be finite", given=f"{name} {limits}")
-        rows = self.covariance or ()
-        if len(rows) > len(self.parameters) or any(len(row) != len(rows) for row in rows):
-            raise DataError("a covariance must be square and no larger than the parameters", given=f"{len(rows)} rows")
-        if not all(math.isfinite(value) for row in rows for value in row):
-            raise DataError("the covariance of a calibration must be finite")
+        _check_covariance(self.covariance, self.parameters)
+
+    def without_residual(self) -> Self:
+        """Return the law alone, without what it leaves unexplained: quicker, for very many runs at once."""
+        machines = {name: replace(machine, process=None) for name, machine in self.machines.items()}
+        return replace(self, machines=machines)
 
     def parameter(self, name: str) -> float:
         """Return one parameter.
@@ -145,10 +202,13 @@ class Calibration:
         Raises:
             FileError: the file cannot be written; what was there before is left as it was.
         """
-        content = msgspec.json.format(
-            msgspec.json.encode({"format": FORMAT, "format_version": FORMAT_VERSION, **msgspec.to_builtins(self)})
-        )
-        write_atomic(path, content.decode() + "\n")
+        content = msgspec.json.format(msgspec.json.encode(self.to_mapping()))
+        lines = _LIST_OF_NUMBERS.sub(lambda found: " ".join(found[0].split()), content.decode())
+        write_atomic(path, lines + "\n")
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Lay the calibration out as its file holds it."""
+        return {"format": FORMAT, "format_version": FORMAT_VERSION, **msgspec.to_builtins(self)}
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -203,6 +263,14 @@ class Estimate:
     duration_s: NDArray[np.float64] | None
     terms_j: Mapping[str, NDArray[np.float64]]
     terms_s: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
+
+
+def _check_covariance(covariance: tuple[tuple[float, ...], ...] | None, parameters: Mapping[str, float]) -> None:
+    rows = covariance or ()
+    if len(rows) > len(parameters) or any(len(row) != len(rows) for row in rows):
+        raise DataError("a covariance must be square and no larger than the parameters", given=f"{len(rows)} rows")
+    if not all(math.isfinite(value) for row in rows for value in row):
+        raise DataError("the covariance of a calibration must be finite")
 
 
 def _check_fields(kind: type[Calibration], found: dict[str, Any], place: str) -> None:

@@ -15,7 +15,7 @@ from wattlaw.law.bundled import bundled
 from wattlaw.law.calibration import Calibration
 from wattlaw.law.laws import law_named
 from wattlaw.law.loading import load_law
-from wattlaw.law.paper import PaperLaw
+from wattlaw.law.paper import AdditiveLaw, PaperLaw, PowerLaw
 from wattlaw.law.protocol import Law
 from wattlaw.law.step import StepLaw
 from wattlaw.run.record import BOUNDARIES, Boundary, RunRecord
@@ -78,7 +78,7 @@ def measured(
             hint="wattlaw import --help",
         )
     with_energy = [record for record in whole if record.energy(*within) is not None]
-    if any(isinstance(law, StepLaw | PaperLaw) for law in laws):
+    if not all(isinstance(law, PowerLaw | AdditiveLaw) for law in laws):
         timed = [record for record in with_energy or whole if record.duration_s is not None]
     else:
         timed = []
@@ -116,7 +116,12 @@ def _other_boundary(records: Sequence[RunRecord]) -> str | None:
 
 
 def fit_records(
-    records: Sequence[RunRecord], *, law_name: str, prior_name: str = "bundled", boundary: str | None = None
+    records: Sequence[RunRecord],
+    *,
+    law_name: str,
+    prior_name: str = "bundled",
+    boundary: str | None = None,
+    residual: bool = True,
 ) -> FittedLaw:
     """Fit a law to the records that state a whole run.
 
@@ -125,6 +130,7 @@ def fit_records(
         law_name: one of ``laws.LAWS``.
         prior_name: what the step law starts from: ``bundled``, ``none``, or the path of a fitted law.
         boundary: which energy to take; ``None`` takes each record's narrowest.
+        residual: interpolate what the step law leaves between the runs, whose inputs the calibration then keeps.
 
     Raises:
         ConfigError: an unknown boundary, or a prior of another law.
@@ -133,6 +139,8 @@ def fit_records(
         UnknownNameError: no such law.
     """
     law = law_with_prior(law_name, prior_name)
+    if isinstance(law, StepLaw):
+        law = replace(law, residual=residual)
     measurements = measured(records, laws=[law], boundary=boundary)
     kept = measurements.records
     calibration = law.fit(measurements.table)

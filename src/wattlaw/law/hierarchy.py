@@ -54,6 +54,8 @@ class Machine:
         residuals: takes logarithms of parameters, shape ``[parameters]``, and returns ln(predicted / observed),
             shape ``[residuals]``.
         groups: which residuals are left out together, shape ``[residuals]``.
+        slopes: takes the same and returns the residuals' derivatives, shape ``[residuals, parameters]``; ``None`` for
+            differences of ``residuals``.
         anchors: logarithms of parameters that were measured by themselves, shape ``[parameters]``; any number where
             one was not.
         anchor_spread: standard deviations of these, ``inf`` where nothing was measured.
@@ -62,8 +64,39 @@ class Machine:
     name: str
     residuals: Callable[[Numbers], Numbers]
     groups: NDArray[np.intp]
+    slopes: Callable[[Numbers], Numbers] | None = None
     anchors: Numbers | float = 0.0
     anchor_spread: Numbers | float = np.inf
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Roots:
+    """Roots of matrices over one machine's residuals, shape ``[residuals, unknowns]`` each.
+
+    Attributes:
+        spread: S, with S S' the covariance of the predictions' logarithms from that of the parameters.
+        leverage: L, with L L' = J (J' J)^-1 J' of the softened residuals.
+    """
+
+    spread: Numbers
+    leverage: Numbers
+
+    def without(self, residuals: Numbers, member: NDArray[np.bool_]) -> tuple[Numbers, Numbers]:
+        """Say what leaving some residuals out does, from one step of the normal equations.
+
+        With H = L L' of those left out and r their residuals, leaving them out makes them (I - H)^-1 r, and their
+        predictions' covariance grows by S L' (I - H)^-1 L S': exact where the law is linear (Cook and Weisberg 1982,
+        Residuals and Influence in Regression, section 2.2).
+
+        Returns:
+            how the unknowns move, such that all residuals become r + L move, shape ``[unknowns]``; and the variance
+            of each prediction left out.
+        """
+        own, spread = self.leverage[member], self.spread[member]
+        middle = np.linalg.inv(np.eye(len(own)) * (1 + 1e-9) - own @ own.T)
+        cross = spread @ own.T
+        variance = np.sum(spread**2, axis=1) + np.sum((cross @ middle) * cross, axis=1)
+        return own.T @ (middle @ residuals[member]), variance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,14 +106,26 @@ class Fit:
     Attributes:
         common: logarithms of the common parameters, shape ``[parameters]``.
         machines: the same of each machine, in the order given, shape ``[machines, parameters]``.
+        residuals: of each machine, ln(predicted / observed) of the fit, shape ``[residuals]`` each.
+        roots: of each machine, what its predictions owe to the parameters' uncertainty and to one another.
+        covariance: of all unknowns, the common logarithms first and then each machine's, where the law is linear.
         held_out: of each machine, ln(predicted / observed) as if the residual's group had not been in the fit.
         evaluations: how often the law was evaluated on all rows.
     """
 
     common: Numbers
     machines: Numbers
+    residuals: tuple[Numbers, ...]
+    roots: tuple[Roots, ...]
+    covariance: Numbers
     held_out: tuple[Numbers, ...]
     evaluations: int
+
+    def covariance_of(self, place: int) -> Numbers:
+        """Covariance of one set of logarithms: 0 for the common ones, 1 for the first machine's, and so on."""
+        size = len(self.common)
+        own = slice(place * size, (place + 1) * size)
+        return self.covariance[own, own]
 
 
 def fit(machines: Sequence[Machine], prior: Prior) -> Fit:
@@ -102,8 +147,7 @@ def fit(machines: Sequence[Machine], prior: Prior) -> Fit:
         x_scale=np.full(size, 0.3),
         max_nfev=_MAX_EVALUATIONS,
     )
-    common, own = problem.split(found.x)
-    result = Fit(common=common, machines=own, held_out=problem.held_out(found.x), evaluations=int(found.nfev))
+    result = problem.result(found.x, int(found.nfev))
     if found.status <= 0:
         raise FitError(
             "the fit did not converge", partial=result, given=found.message, hint="more runs, or fewer odd ones"
@@ -116,6 +160,14 @@ def soften(residuals: Numbers) -> Numbers:
     scaled = residuals / SCALE
     bend = ROBUST_SCALES
     return np.sign(scaled) * np.sqrt(2 * bend * bend * (np.sqrt(1 + (scaled / bend) ** 2) - 1))
+
+
+def softening(residuals: Numbers) -> Numbers:
+    """Derivative of ``soften``: 1 / ``SCALE`` of small residuals, less of large ones."""
+    softened, scaled = soften(residuals), residuals / SCALE
+    small = np.abs(scaled) < 1e-4
+    slope = scaled / (np.sqrt(1 + (scaled / ROBUST_SCALES) ** 2) * np.where(small, 1.0, softened))
+    return np.where(small, 1.0, slope) / SCALE
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,36 +212,54 @@ class _Problem:
             blocks += [data, tied, held]
         return np.concatenate(blocks)
 
-    def held_out(self, unknowns: Numbers) -> tuple[Numbers, ...]:
-        """Residuals as if each group had been left out, from one step of the normal equations.
-
-        With H = J (J' J)^-1 J' and r the residuals of a group, leaving it out makes them (I - H_gg)^-1 r: exact where
-        the law is linear (Cook and Weisberg 1982, Residuals and Influence in Regression, section 2.2).
-        """
+    def result(self, unknowns: Numbers, evaluations: int) -> Fit:
+        """Gather what is known at the end of the search."""
         jacobian = self.jacobian(unknowns)
-        inverse = np.linalg.pinv(jacobian.T @ jacobian)
-        _, own = self.split(unknowns)
-        found = []
-        start = len(self.prior.centre)
+        root = np.linalg.inv(np.linalg.cholesky(jacobian.T @ jacobian))
+        common, own = self.split(unknowns)
+        start = len(common)
+        plain, roots = [], []
         for machine, values in zip(self.machines, own, strict=True):
-            plain = machine.residuals(values)
-            rows = jacobian[start : start + len(plain)]
-            out = np.empty_like(plain)
-            for group in np.unique(machine.groups):
-                member = machine.groups == group
-                leverage = rows[member] @ inverse @ rows[member].T
-                out[member] = np.linalg.solve(np.eye(len(leverage)) * (1 + 1e-9) - leverage, plain[member])
-            found.append(out)
-            start += len(plain) + 2 * len(self.prior.centre)
-        return tuple(found)
+            plain.append(machine.residuals(values))
+            leverage = jacobian[start : start + len(plain[-1])] @ root.T
+            roots.append(Roots(spread=leverage / softening(plain[-1])[:, None], leverage=leverage))
+            start += len(plain[-1]) + 2 * len(common)
+        return Fit(
+            common=common,
+            machines=own,
+            residuals=tuple(plain),
+            roots=tuple(roots),
+            covariance=root.T @ root,
+            held_out=tuple(
+                _held_out(values, part, machine.groups)
+                for values, part, machine in zip(plain, roots, self.machines, strict=True)
+            ),
+            evaluations=evaluations,
+        )
+
+
+def _held_out(residuals: Numbers, roots: Roots, groups: NDArray[np.intp]) -> Numbers:
+    """Residuals as if each group had been left out."""
+    out = np.empty_like(residuals)
+    for group in np.unique(groups):
+        member = groups == group
+        move, _ = roots.without(residuals, member)
+        out[member] = residuals[member] + roots.leverage[member] @ move
+    return out
 
 
 def _slopes(machine: Machine, values: Numbers) -> Numbers:
-    """Derivatives of the softened residuals, shape ``[residuals, parameters]``, by differences below the bounds."""
-    here = soften(machine.residuals(values))
+    """Derivatives of the softened residuals, shape ``[residuals, parameters]``."""
+    here = machine.residuals(values)
+    found = _differences(machine, values, here) if machine.slopes is None else machine.slopes(values)
+    return softening(here)[:, None] * found
+
+
+def _differences(machine: Machine, values: Numbers, here: Numbers) -> Numbers:
+    """Derivatives of the residuals by differences below the bounds."""
     columns = []
     for position in range(len(values)):
         moved = values.copy()
         moved[position] -= _STEP
-        columns.append((here - soften(machine.residuals(moved))) / _STEP)
+        columns.append((here - machine.residuals(moved)) / _STEP)
     return np.stack(columns, axis=1)

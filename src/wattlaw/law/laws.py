@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import importlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from wattlaw.errors import UnknownNameError
-from wattlaw.law.additive import AdditiveLaw
-from wattlaw.law.paper import PaperLaw
-from wattlaw.law.power import PowerLaw
-from wattlaw.law.protocol import Law
-from wattlaw.law.step import StepLaw
 
-LAWS: Mapping[str, Callable[[], Law]] = {
-    "step": StepLaw,
-    "paper": PaperLaw,
-    "additive": AdditiveLaw,
-    "power": PowerLaw,
+if TYPE_CHECKING:
+    from wattlaw.law.protocol import Law
+
+#: Name -> where the law is: a prediction imports its own law and no other.
+LAWS: Mapping[str, tuple[str, str]] = {
+    "step": ("wattlaw.law.step", "StepLaw"),
+    "paper": ("wattlaw.law.paper", "PaperLaw"),
+    "additive": ("wattlaw.law.paper", "AdditiveLaw"),
+    "power": ("wattlaw.law.paper", "PowerLaw"),
+    "boosting": ("wattlaw.law.baselines", "BoostingLaw"),
+    "6nd": ("wattlaw.law.baselines", "FlopCountLaw"),
+    "tdp": ("wattlaw.law.baselines", "RatedPowerLaw"),
 }
 
 
@@ -27,4 +31,6 @@ def law_named(name: str) -> Law:
     """
     if name not in LAWS:
         raise UnknownNameError.among("law", name, LAWS)
-    return LAWS[name]()
+    module, kind = LAWS[name]
+    law: Law = getattr(importlib.import_module(module), kind)()
+    return law

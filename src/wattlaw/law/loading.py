@@ -14,7 +14,8 @@ from wattlaw.law.calibration import Calibration
 from wattlaw.law.interval import outside_columns
 from wattlaw.law.laws import law_named
 from wattlaw.law.prediction import columns_of
-from wattlaw.law.step import PARAMETERS, StepLaw
+from wattlaw.law.step import StepLaw
+from wattlaw.law.step_terms import PARAMETERS
 from wattlaw.parallel.layout import Layout
 from wattlaw.run.record import BOUNDARIES
 from wattlaw.run.spec import RunSpec
@@ -34,14 +35,19 @@ def load_law(path: str | Path) -> Calibration:
     """
     calibration = Calibration.load(path)
     try:
-        _check(calibration)
+        return check_law(calibration)
     except WattlawError as error:
         error.at(path)
         raise
-    return calibration
 
 
-def _check(calibration: Calibration) -> None:
+def check_law(calibration: Calibration) -> Calibration:
+    """Return a calibration that its law can use, wherever it comes from.
+
+    Raises:
+        FileError: one that its law cannot use; the field is named.
+        UnknownNameError: no such law.
+    """
     try:
         law = law_named(calibration.law)
     except WattlawError as error:
@@ -58,6 +64,7 @@ def _check(calibration: Calibration) -> None:
         raise FileError(f"lacks what the {law.name} law needs", given=reason, hint="fitting the law again") from error
     if not usable:
         raise FileError("predicts no finite energy of an ordinary run", hint="fitting the law again").at("parameters")
+    return calibration
 
 
 def _check_values(calibration: Calibration) -> None:
@@ -71,6 +78,14 @@ def _check_values(calibration: Calibration) -> None:
 
 
 def _check_bounds(calibration: Calibration) -> None:
+    for place, covariance in _covariances(calibration):
+        if covariance is not None and len(covariance) != len(PARAMETERS):
+            raise FileError(
+                "a covariance is not of the step law's parameters",
+                given=f"{len(covariance)} rows",
+                allowed=len(PARAMETERS),
+                hint="fitting the law again",
+            ).at(place)
     for place, parameters in _parameters(calibration):
         for parameter in PARAMETERS:
             value = parameters.get(parameter.name, math.nan)
@@ -87,6 +102,12 @@ def _parameters(calibration: Calibration) -> Iterator[tuple[str, dict[str, float
     yield "parameters", dict(calibration.parameters)
     for name, machine in calibration.machines.items():
         yield f"machines.{name}.parameters", dict(machine.parameters)
+
+
+def _covariances(calibration: Calibration) -> Iterator[tuple[str, tuple[tuple[float, ...], ...] | None]]:
+    yield "covariance", calibration.covariance
+    for name, machine in calibration.machines.items():
+        yield f"machines.{name}.covariance", machine.covariance
 
 
 def _predicts(calibration: Calibration) -> bool:

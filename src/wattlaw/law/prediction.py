@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattlaw.errors import DataError
+from wattlaw.features.counts import count_columns
 from wattlaw.features.paper import COMPUTE_DEFINITIONS, paper_columns
-from wattlaw.features.physical import physical_columns
+from wattlaw.features.physical import physical_columns, within
 from wattlaw.features.table import Table
 from wattlaw.law.calibration import Calibration, Estimate
 from wattlaw.law.interval import Interval, ends_of_runs, is_cold, outside_columns, require_level
@@ -81,8 +82,10 @@ def columns_of(specs: Sequence[RunSpec], calibration: Calibration) -> Table:
     Raises:
         DataError: the law reads the proxy of compute, and the calibration does not say by which definition.
     """
-    if "compute_proxy" not in law_named(calibration.law).columns:
-        return physical_columns(specs)
+    read = law_named(calibration.law).columns
+    if "compute_proxy" not in read:
+        table = within(calibration.boundary, physical_columns(specs))
+        return table.with_columns(**count_columns(specs).columns) if "trained_tokens" in read else table
     for definition in COMPUTE_DEFINITIONS:
         if calibration.options.get("compute") == definition:
             return paper_columns(specs, compute=definition)
@@ -132,10 +135,11 @@ def _intervals(
 
 
 def _warnings(spec: RunSpec, calibration: Calibration, *, cold: bool, outside: tuple[str, ...]) -> Iterator[str]:
+    own = calibration.machines.get(spec.accelerator.name)
+    if own is not None and own.residuals.duration and not own.residuals.energy:
+        yield f"the energy is cold: times alone were measured on a {spec.accelerator.name} host"
     if cold:
         yield f"cold: nothing was measured on a {spec.accelerator.name} host; a few runs and `wattlaw fit` narrow this"
     if outside:
         yield f"outside of the range that the calibration saw: {', '.join(outside)}"
-    if spec.power_limit_w is not None and spec.power_limit_w < spec.accelerator.power_limit_w:
-        yield "the power limit is below the board's own, and this law does not know what it changes"
     yield from calibration.warnings

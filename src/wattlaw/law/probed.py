@@ -26,9 +26,8 @@ from numpy.typing import NDArray
 
 from wattlaw.errors import ConfigError, DataError
 from wattlaw.hardware import Accelerator
-from wattlaw.law.anchor import Anchor, as_diagnostics
-from wattlaw.law.calibration import Calibration, MachineCalibration, Residuals
-from wattlaw.law.step import PARAMETERS, between_machines
+from wattlaw.law.calibration import Anchor, Calibration, MachineCalibration, Residuals
+from wattlaw.law.step_terms import PARAMETERS, between_machines
 
 Numbers = NDArray[np.float64]
 
@@ -135,7 +134,7 @@ def calibrate_host(
 
     Returns:
         the calibration with this machine added or replaced. It has no residuals of the machine, because no run was
-        measured: intervals are those of machines that no fit has seen.
+        measured: intervals are what the probe and the prior leave its parameters unsure (``interval``).
 
     Raises:
         ConfigError: the prior is of another law.
@@ -147,18 +146,23 @@ def calibrate_host(
     if not found:
         raise DataError("no figure of the probe says anything about a parameter", given=f"{len(figures)} figures")
     kept, notes = within_bounds(found, device)
-    parameters = condition(kept, before_probe(prior, device.name), covariance_before(prior, device))
-    machine = MachineCalibration(parameters={one.name: one.value for one in parameters}, residuals=Residuals())
+    covariance = covariance_before(prior, device)
+    parameters = condition(kept, before_probe(prior, device.name), covariance)
+    machine = MachineCalibration(
+        parameters={one.name: one.value for one in parameters},
+        residuals=Residuals(),
+        covariance=tuple(tuple(row) for row in covariance_after(kept, covariance).tolist()),
+        anchors=kept,
+    )
     by_origin = {
         origin: ", ".join(one.name for one in parameters if one.origin == origin)
         for origin in ("measured", "moved along", "prior")
     }
-    unseen = f"{device.name}: from a probe, not from runs; its interval is that of machines that no fit has seen"
+    unseen = f"{device.name}: from a probe, not from runs; its interval is as wide as the probe leaves it unsure"
     calibration = replace(
         prior,
         machines={**prior.machines, device.name: machine},
         warnings=(*prior.warnings, unseen, *notes, *(f"probe of {device.name}: {doubt}" for doubt in doubts)),
-        diagnostics={**prior.diagnostics, **as_diagnostics(device.name, kept)},
         provenance={
             **prior.provenance,
             "source": f"probe of {device.name} on top of {prior.provenance.get('source', 'an unnamed calibration')}",
@@ -221,10 +225,8 @@ def condition(found: Sequence[Anchor], before: Mapping[str, float], covariance: 
     centre = np.log([before[name] for name in names])
     rows = [names.index(anchor.parameter) for anchor in found]
     measured = np.log([anchor.value for anchor in found])
-    errors = np.diag([anchor.spread**2 for anchor in found])
-    gain = covariance[:, rows] @ np.linalg.inv(covariance[np.ix_(rows, rows)] + errors)
-    after = centre + gain @ (measured - centre[rows])
-    left = covariance - gain @ covariance[rows, :]
+    after = centre + _gain(found, covariance) @ (measured - centre[rows])
+    left = covariance_after(found, covariance)
     told = {anchor.parameter: anchor.told_by for anchor in found}
     return tuple(
         ProbedParameter(
@@ -237,6 +239,22 @@ def condition(found: Sequence[Anchor], before: Mapping[str, float], covariance: 
         )
         for place, name in enumerate(names)
     )
+
+
+def covariance_after(found: Sequence[Anchor], covariance: Numbers) -> Numbers:
+    """Return what the anchors leave of the covariance of the parameters' logarithms; same shape."""
+    names = [parameter.name for parameter in PARAMETERS]
+    left: Numbers = covariance - _gain(found, covariance) @ covariance[[names.index(one.parameter) for one in found], :]
+    return left
+
+
+def _gain(found: Sequence[Anchor], covariance: Numbers) -> Numbers:
+    """How far each parameter follows each anchor; shape ``[parameters, anchors]``."""
+    names = [parameter.name for parameter in PARAMETERS]
+    rows = [names.index(anchor.parameter) for anchor in found]
+    errors = np.diag([anchor.spread**2 for anchor in found])
+    gain: Numbers = covariance[:, rows] @ np.linalg.inv(covariance[np.ix_(rows, rows)] + errors)
+    return gain
 
 
 def _origin(is_measured: bool, change: float) -> Origin:

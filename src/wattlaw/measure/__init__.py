@@ -15,6 +15,7 @@
     parts.py        the parts of a job, one per node, until its record is written
     command.py      a command, metered
     callback.py     a training of transformers' Trainer; lightning.py: of Lightning's
+    modules.py      times of a model's modules and operations; module_times.py: as values and as a file
     recorder.py     what both do; description.py, torch_training.py: what was trained
 
 No driver's library is imported before it is used: ``import wattlaw.measure`` loads none of them.

@@ -17,9 +17,9 @@ from wattlaw.measure.job import DEFAULT_STORE
 from wattlaw.measure.meter import Meter
 from wattlaw.measure.recorder import Predicted, TrainingRecorder
 from wattlaw.measure.torch_training import (
+    adapters_of,
     attention_kernel,
     device_name,
-    frozen_weights,
     known,
     model_config,
     optimizer_name,
@@ -189,8 +189,9 @@ def training_of(
         recipe=known(recipe),
         layout=layout,
         device=device,
+        adapters=adapters_of(inner),
         assumed=assumed,
-        obstacles=(*obstacles, *frozen_weights(inner)),
+        obstacles=obstacles,
         doubts=(
             *weights_doubts(precision, is_cast=is_cast),
             *_batch_doubts(args.per_device_train_batch_size, recorder.shapes.largest_batch),
@@ -244,7 +245,7 @@ def _sharding(state: Any) -> tuple[int | None, tuple[str, ...]]:
         return stage, obstacles if stage is not None else (f"layout (FSDP's {told}, which no law here knows)",)
     if kind == "DEEPSPEED":
         plugin = state.deepspeed_plugin
-        stage = plugin.zero_stage if plugin.zero_stage in (0, 2, 3) else None
+        stage = plugin.zero_stage if plugin.zero_stage in (0, 1, 2, 3) else None
         places = {str(plugin.offload_optimizer_device), str(plugin.offload_param_device)} - {"none", "None"}
         obstacles = ("offloading to the host's memory",) if places else ()
         return stage, obstacles if stage is not None else (f"layout (ZeRO stage {plugin.zero_stage})",)

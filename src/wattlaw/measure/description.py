@@ -13,7 +13,8 @@ from wattlaw.hardware import Accelerator, accelerator
 from wattlaw.parallel.layout import Layout
 from wattlaw.run import RunSpec
 from wattlaw.run.record import RunRecord
-from wattlaw.workload import Architecture, Recipe, from_mapping
+from wattlaw.workload import Architecture, Recipe, from_mapping, step_cost
+from wattlaw.workload.recipe import ADAPTER_TARGETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,6 +86,21 @@ def _shape(value: Any) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Adapters:
+    """What is trained where not all is.
+
+    Attributes:
+        rank: of all low-rank adapters; ``None`` if there are none, or of several ranks.
+        trained_parameters: how many numbers the optimizer updates.
+        trained_share: of all.
+    """
+
+    rank: int | None
+    trained_parameters: int
+    trained_share: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
     """What a framework tells of a training.
 
@@ -94,8 +110,9 @@ class Training:
         layout: ``None`` if it is none that wattlaw knows.
         device: what the accelerator is called; ``None`` if there is none that has a name.
         power_limit_w: the limit that is set on each device; one that is not below its own is left out.
+        adapters: ``None`` where every weight is trained.
         assumed: fields that nothing states.
-        obstacles: why no spec can tell what was run, though its fields are known: frozen weights, offloading.
+        obstacles: why no spec can tell what was run, though its fields are known, such as offloading.
         doubts: what a reader should know.
     """
 
@@ -104,6 +121,7 @@ class Training:
     layout: Layout | None = None
     device: str | None = None
     power_limit_w: float | None = None
+    adapters: Adapters | None = None
     assumed: tuple[str, ...] = ()
     obstacles: tuple[str, ...] = ()
     doubts: tuple[str, ...] = ()
@@ -126,7 +144,7 @@ class _Builder:
         """Return the draft with what could be built."""
         training = self._training
         architecture = self._architecture()
-        recipe = self._recipe()
+        recipe = self._adapted(architecture, self._recipe())
         device = self._device()
         if training.layout is None:
             self._missing.append("layout")
@@ -177,6 +195,19 @@ class _Builder:
         except WattlawError as error:
             self._lacks("recipe", error)
             return None
+
+    def _adapted(self, architecture: Architecture | None, recipe: Recipe | None) -> Recipe | None:
+        """Find the adapters that train as many numbers as this training did: the count tells which projections."""
+        adapters = self._training.adapters
+        if adapters is None or architecture is None or recipe is None:
+            return recipe
+        for targets in ADAPTER_TARGETS if adapters.rank is not None else ():
+            adapted = replace(recipe, adapter_rank=adapters.rank or 0, adapter_targets=targets)
+            cost = step_cost(architecture, adapted, attention="full", head="counted")
+            if cost.trained_parameters == adapters.trained_parameters:
+                return adapted
+        self._missing.append(f"frozen weights ({100 * adapters.trained_share:.3g} % are trained)")
+        return None
 
     def _device(self) -> Accelerator | None:
         if self._training.device is None:

@@ -14,9 +14,9 @@ from wattlaw.measure.job import DEFAULT_STORE
 from wattlaw.measure.meter import Meter
 from wattlaw.measure.recorder import Predicted, TrainingRecorder
 from wattlaw.measure.torch_training import (
+    adapters_of,
     attention_kernel,
     device_name,
-    frozen_weights,
     known,
     model_config,
     optimizer_name,
@@ -173,8 +173,9 @@ def training_of(
         recipe=known(recipe),
         layout=layout,
         device=name,
+        adapters=adapters_of(module),
         assumed=assumed,
-        obstacles=(*obstacles, *frozen_weights(module)),
+        obstacles=obstacles,
         doubts=tuple(weights_doubts(precision, is_cast=is_cast)),
     )
 

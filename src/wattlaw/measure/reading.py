@@ -10,12 +10,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-#: What an energy includes. ``processors`` are CPU packages, ``memory`` is DRAM; ``node`` includes all of them
-#: and everything else that the machine's supply feeds.
-Boundary = Literal["accelerators", "processors", "memory", "node", "facility"]
-#: How an energy was obtained: read from a counter, integrated from power samples, or stated by the user.
-Method = Literal["counter", "integrated", "declared", "mixed"]
+from wattlaw.run.record import Boundary as RecordBoundary
+from wattlaw.run.record import Method
 
+#: Parts of a node that a meter tells apart and no record's boundary is: CPU packages, and DRAM.
+Part = Literal["processors", "memory"]
+#: What an energy includes. ``node`` includes the accelerators, both parts, and all else that the supply feeds.
+Boundary = Literal[RecordBoundary, Part]
+
+PARTS: tuple[Part, ...] = get_args(Part)
 BOUNDARIES: tuple[Boundary, ...] = get_args(Boundary)
 
 #: Kinds of doubt that a reading can carry.

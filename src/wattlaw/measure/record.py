@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 
-from wattlaw.measure.reading import Reading
+from wattlaw.measure.reading import PARTS, Reading
 from wattlaw.measure.sensor import DeviceState
-from wattlaw.run.record import Energy
+from wattlaw.run.record import BOUNDARIES, Energy
 
 #: Packages whose versions bear on what a step costs or on how it is measured.
 PACKAGES = ("wattlaw", "torch", "transformers", "numpy", "nvidia-ml-py", "zeus", "amdsmi")
@@ -20,7 +20,7 @@ def energies_of(reading: Reading) -> tuple[Energy, ...]:
     return tuple(
         Energy(energy_j=total.energy_j, boundary=total.boundary, method=total.method, source=total.source)
         for total in reading.totals()
-        if total.energy_j and total.method is not None and total.boundary in ("accelerators", "node", "facility")
+        if total.energy_j and total.method is not None and total.boundary in BOUNDARIES
     )
 
 
@@ -30,7 +30,7 @@ def observed_of(reading: Reading) -> dict[str, float]:
     for total in reading.totals():
         if total.energy_j is None:
             continue
-        if total.boundary in ("processors", "memory"):
+        if total.boundary in PARTS:
             observed[f"{total.boundary}_energy_j"] = total.energy_j
         if total.uncertainty_j is not None:
             observed[f"{total.boundary}_energy_uncertainty_j"] = total.uncertainty_j

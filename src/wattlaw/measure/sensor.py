@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from wattlaw.errors import MeterError
-from wattlaw.measure.reading import Boundary, MeterWarning, Method
+from wattlaw.measure.reading import Boundary, MeterWarning
+from wattlaw.run.record import Method
 
 
 class DeviceLostError(MeterError):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from wattlaw.measure.description import CPU
+from wattlaw.measure.description import CPU, Adapters
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,13 +61,24 @@ def weights_doubts(precision: str | None, *, is_cast: bool) -> Iterator[str]:
         yield f"the weights themselves are {precision}, without fp32 masters: memory and optimizer are overstated"
 
 
-def frozen_weights(model: Any) -> Iterator[str]:
-    """Name frozen weights as an obstacle: their gradients are never computed, which no recipe says."""
-    sizes = [(weight.numel(), weight.requires_grad) for weight in model.parameters()]
-    total = sum(size for size, _ in sizes)
-    trained = sum(size for size, is_trained in sizes if is_trained)
-    if trained < total:
-        yield f"frozen weights ({100 * trained / total:.3g} % are trained)"
+def adapters_of(model: Any) -> Adapters | None:
+    """Tell the low-rank adapters of a model; ``None`` where every weight is trained.
+
+    PEFT calls the first matrix of an adapter ``lora_A``; its rows are the rank. Where there is none, or ranks differ,
+    the rank is ``None``.
+    """
+    total = trained = 0
+    ranks = set()
+    for name, weight in model.named_parameters():
+        total += weight.numel()
+        trained += weight.numel() * weight.requires_grad
+        if ".lora_A." in name and weight.requires_grad:
+            ranks.add(int(weight.shape[0]))
+    if trained == total:
+        return None
+    return Adapters(
+        rank=ranks.pop() if len(ranks) == 1 else None, trained_parameters=trained, trained_share=trained / total
+    )
 
 
 def device_name(kind: str, index: int | None = None) -> tuple[str | None, tuple[str, ...]]:
@@ -105,13 +116,14 @@ def attention_kernel(model: Any) -> AttentionKernel | None:
 
 
 def unwrapped(model: Any) -> Any:
-    """Return the module inside of DDP, FSDP or a compiled model."""
+    """Return the module inside of DDP, FSDP, a compiled model or PEFT's adapters."""
     for _ in range(DEEPEST_WRAPPING):
         inner = getattr(model, "_orig_mod", None) or getattr(model, "module", None)
         if inner is None or not hasattr(inner, "parameters"):
             break
         model = inner
-    return model
+    # PEFT puts adapters into the model itself, so that the model inside has them too.
+    return model.get_base_model() if hasattr(model, "peft_config") and hasattr(model, "get_base_model") else model
 
 
 def known(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from wattlaw.measure.reading import CrossCheck, DeviceEnergy, MeterWarning, Method, WarningKind
+from wattlaw.measure.reading import CrossCheck, DeviceEnergy, MeterWarning, WarningKind
 from wattlaw.measure.sensor import DeviceLostError, QueryUnsupportedError, ReadFailedError, Sensor
+from wattlaw.run.record import Method
 
 #: A window must hold this many updates of its sensor, so that an edge that is one update late is at most a tenth.
 PERIODS_PER_WINDOW = 10

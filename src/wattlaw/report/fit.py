@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +27,12 @@ def fit_mapping(fitted: FittedLaw, output: Path) -> dict[str, Any]:
         "boundary": calibration.boundary,
         "parameters": dict(calibration.parameters),
         "machines": {name: dict(machine.parameters) for name, machine in calibration.machines.items()},
+        "noise": dict(calibration.noise),
+        "num_interpolated": {
+            name: len(machine.process.inputs)
+            for name, machine in calibration.machines.items()
+            if machine.process is not None
+        },
         "diagnostics": dict(calibration.diagnostics),
         "warnings": list(calibration.warnings),
         "provenance": dict(calibration.provenance),
@@ -40,7 +48,23 @@ def fit_text(fitted: FittedLaw, output: Path) -> Group:
     left_out = f", {fitted.num_left_out} left out" if fitted.num_left_out else ""
     heading = f"{output}: {calibration.law} law, {fitted.num_records} records{left_out}"
     warnings = [Text(f"! {warning}", style="yellow") for warning in calibration.warnings]
-    return Group(Text(heading, style="bold", no_wrap=True, overflow="ignore"), _parameters(calibration), *warnings)
+    heading_line = Text(heading, style="bold", no_wrap=True, overflow="ignore")
+    left = [Text(line, style="dim") for line in _left(calibration)]
+    return Group(heading_line, _parameters(calibration), *left, *warnings)
+
+
+def _left(calibration: Calibration) -> Iterator[str]:
+    """Say what the law leaves, and between how many runs it is interpolated."""
+    if calibration.noise:
+        shown = ", ".join(
+            f"x{math.exp(calibration.noise[target]):.2f} {word}"
+            for target, word in (("energy", "energy"), ("duration", "time"))
+            if target in calibration.noise
+        )
+        yield f"the law alone leaves {shown} unexplained (one standard deviation)"
+    for name, machine in calibration.machines.items():
+        if machine.process is not None:
+            yield f"{name}: interpolated between {quantities.counted(len(machine.process.inputs), 'run')}"
 
 
 def _parameters(calibration: Calibration) -> Table:

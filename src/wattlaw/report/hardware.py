@@ -1,11 +1,11 @@
-"""Accelerators and node types as tables and mappings, with the sources of their figures."""
+"""Accelerators, node types and regions as tables and mappings, with the sources of their figures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from wattlaw.hardware import RATED_PRECISIONS, Accelerator, NodeType
+from wattlaw.hardware import RATED_PRECISIONS, Accelerator, NodeType, Region
 from wattlaw.report.machine import as_builtins
 from wattlaw.units import BYTES_PER_GB, BYTES_PER_GIB, FLOP_PER_TFLOP
 
@@ -14,24 +14,29 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-def list_mapping(devices: Sequence[Accelerator], nodes: Sequence[NodeType]) -> dict[str, Any]:
-    """Lay all known hardware out for ``--json``, without sources."""
+def list_mapping(
+    devices: Sequence[Accelerator], nodes: Sequence[NodeType], regions: Sequence[Region]
+) -> dict[str, Any]:
+    """Lay all known hardware and regions out for ``--json``, without sources."""
     return {
         "accelerators": [_without_sources(device) for device in devices],
         "node_types": [_without_sources(node) for node in nodes],
+        "regions": [_without_sources(one) for one in regions],
     }
 
 
-def show_mapping(found: Accelerator | NodeType) -> dict[str, Any]:
-    """Lay one device or node type out for ``--json``, with the source of each figure."""
+def show_mapping(found: Accelerator | NodeType | Region) -> dict[str, Any]:
+    """Lay one device, node type or region out for ``--json``, with the source of each figure."""
+    if isinstance(found, Region):
+        return {**_without_sources(found), "sources": {"carbon_g_per_kwh": as_builtins(found.source)}}
     return {
         **_without_sources(found),
         "sources": {field: as_builtins(found.source_of(field)) for field, _ in found.cited},
     }
 
 
-def list_text(devices: Sequence[Accelerator], nodes: Sequence[NodeType]) -> Group:
-    """Show what is known, one line each."""
+def list_text(devices: Sequence[Accelerator], nodes: Sequence[NodeType], regions: Sequence[Region]) -> Group:
+    """Show what is known: devices and nodes one line each, regions several."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -63,18 +68,45 @@ def list_text(devices: Sequence[Accelerator], nodes: Sequence[NodeType]) -> Grou
             f"{node.inter_node_link.kind} {node.inter_node_link.bytes_per_s / BYTES_PER_GB:.3g} GB/s",
         )
     note = "dense TFLOP/s of matrix products with sums in fp32; GB/s of memory; network per direction and device"
-    return Group(table, Text(note, style="dim"), Text(""), hosts)
+    parts: list[Any] = [table, Text(note, style="dim"), Text(""), hosts]
+    for scope in dict.fromkeys(one.scope for one in regions):
+        within = [one for one in regions if one.scope == scope]
+        years = sorted({one.year for one in within})
+        heading = f"region: g/kWh, {scope}, {years[0]}" + (f" to {years[-1]}" if len(years) > 1 else "")
+        parts += [Text(""), Text(heading, style="bold"), _intensities(within)]
+    return Group(*parts)
+
+
+def _intensities(regions: Sequence[Region], *, columns: int = 7) -> Table:
+    """Show codes and intensities, filled by columns; a region's own page has its name, year and source."""
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for _ in range(columns):
+        table.add_column()
+        table.add_column(justify="right", min_width=4)
+    rows = -(-len(regions) // columns)
+    for row in range(rows):
+        cells = [(one.code, f"{one.carbon_g_per_kwh:.0f}") for one in regions[row::rows]]
+        table.add_row(*(cell for pair in cells for cell in pair))
+    return table
 
 
 def _rate(tflop_per_s: float) -> str:
     return f"{tflop_per_s:.0f}" if tflop_per_s >= 100 else f"{tflop_per_s:.3g}"
 
 
-def show_text(found: Accelerator | NodeType) -> Group:
-    """Show one device or node type, each figure with its source."""
+def show_text(found: Accelerator | NodeType | Region) -> Group:
+    """Show one device, node type or region, each figure with its source."""
     from rich.console import Group
     from rich.text import Text
 
+    if isinstance(found, Region):
+        return Group(
+            Text(f"{found.name} ({found.code})", style="bold"),
+            Text(f"{found.carbon_g_per_kwh:g} g/kWh, {found.scope}, {found.year}"),
+            Text(f"{found.source} ({found.source.basis})", style="dim"),
+        )
     lines = [Text(found.full_name or found.name, style="bold")]
     if found.aliases:
         lines.append(Text(f"also {', '.join(found.aliases)}", style="dim"))
@@ -115,6 +147,6 @@ def _values(found: Accelerator | NodeType) -> dict[str, float]:
     }
 
 
-def _without_sources(found: Accelerator | NodeType) -> dict[str, Any]:
+def _without_sources(found: Accelerator | NodeType | Region) -> dict[str, Any]:
     mapping: dict[str, Any] = as_builtins(found)
-    return {name: value for name, value in mapping.items() if name not in ("cited", "sources", "file")}
+    return {name: value for name, value in mapping.items() if name not in ("cited", "source", "sources", "file")}

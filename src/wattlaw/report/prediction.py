@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wattlaw.law.footprint import Footprint
+from wattlaw.law.interval import Interval
 from wattlaw.law.prediction import Prediction
 from wattlaw.report import quantities
 from wattlaw.report.machine import as_builtins
+from wattlaw.report.timing import timing_lines, timing_mapping
 from wattlaw.run.spec import RunSpec
 from wattlaw.units import JOULES_PER_KWH
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
+
+    from wattlaw.footprint import Timing
 
 #: What the terms of the step law are, for people.
 TERMS = {
@@ -42,6 +46,9 @@ COLUMNS = {
     "shard_bytes": "bytes that FSDP moves",
     "gradient_bytes": "bytes of gradients that DDP moves",
     "tensor_bytes": "bytes that TP moves",
+    "context_bytes": "bytes that CP moves",
+    "expert_collectives": "exchanges with experts",
+    "cap_share": "power cap",
     "num_devices": "devices",
     "num_nodes": "nodes",
     "compute_proxy": "FLOP",
@@ -50,11 +57,34 @@ COLUMNS = {
 }
 
 
-def prediction_mapping(spec: RunSpec, prediction: Prediction, footprint: Footprint) -> dict[str, Any]:
-    """Lay a prediction out for ``--json``: energy, time, power, terms, where they come from, and doubts."""
+def prediction_mapping(
+    spec: RunSpec,
+    prediction: Prediction,
+    footprint: Footprint,
+    *,
+    assumed: Mapping[str, Any] | None = None,
+    timing: Timing | None = None,
+    sources: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Lay a prediction out for ``--json``: energy, time, power, terms, where they come from, and doubts.
+
+    Args:
+        spec: of the run.
+        prediction: of it.
+        footprint: its money and carbon; what is not known is left out.
+        assumed: choices that nobody made, with what they got.
+        timing: of the start, where prices change with time.
+        sources: of the figures behind money and carbon.
+    """
     mapping: dict[str, Any] = as_builtins(prediction)
-    costs = {name: value for name, value in as_builtins(footprint).items() if value is not None}
-    return {"run": title(spec), **mapping, **costs}
+    found = {"run": title(spec), **mapping}
+    found |= {name: value for name, value in as_builtins(footprint).items() if value is not None}
+    if timing is not None:
+        found["warnings"] = [*mapping["warnings"], *timing.warnings]
+        found["timing"] = timing_mapping(timing, footprint)
+    if sources:
+        found["sources"] = dict(sources)
+    return found if assumed is None else {**found, "assumed": dict(assumed)}
 
 
 def title(spec: RunSpec) -> str:
@@ -66,16 +96,35 @@ def title(spec: RunSpec) -> str:
     return f"{model}, {layout.strategy} on {devices}{nodes}, {spec.recipe.precision}"
 
 
-def prediction_text(spec: RunSpec, prediction: Prediction, footprint: Footprint) -> Group:
-    """Show one prediction: what it takes, where that goes, and what to doubt."""
+def prediction_text(
+    spec: RunSpec,
+    prediction: Prediction,
+    footprint: Footprint,
+    *,
+    assumed: Mapping[str, Any] | None = None,
+    timing: Timing | None = None,
+    sources: Mapping[str, str] | None = None,
+) -> Group:
+    """Show one prediction: what it takes, where that goes, what was taken for granted, and what to doubt."""
     from rich.console import Group
     from rich.text import Text
 
     parts: list[Any] = [Text(title(spec), style="bold"), _totals(prediction, footprint)]
     parts.append(_terms(prediction))
-    parts.append(Text(_provenance(prediction), style="dim"))
-    parts += [Text(f"! {_for_people(warning)}", style="yellow") for warning in prediction.warnings]
+    parts += [Text(line) for line in timing_lines(timing, footprint)]
+    dim = [provenance(prediction), *(f"{name}: {source}" for name, source in (sources or {}).items())]
+    if assumed:
+        dim.append(f"assumed: {', '.join(_choices(assumed))}")
+    parts += [Text(line, style="dim") for line in dim]
+    warnings = [*prediction.warnings, *(timing.warnings if timing else ())]
+    parts += [Text(f"! {for_people(warning)}", style="yellow") for warning in warnings]
     return Group(*parts)
+
+
+def _choices(assumed: Mapping[str, Any]) -> list[str]:
+    """Name what was chosen for the user, without the numbers that mean that nothing of it is done."""
+    neutral = {"grad_accumulation", "predicted_fraction", "packed_sequences", "adapter_rank", "evaluation_fraction"}
+    return [f"{name.replace('_', ' ')} {value}" for name, value in assumed.items() if name not in neutral]
 
 
 def _totals(prediction: Prediction, footprint: Footprint) -> Table:
@@ -94,17 +143,20 @@ def _totals(prediction: Prediction, footprint: Footprint) -> Table:
         table.add_row("time", quantities.duration(time.mid), quantities.interval(time, quantities.duration))
     if prediction.power_w is not None:
         table.add_row("mean power", quantities.power(prediction.power_w), "")
-    if footprint.facility_energy_j is not None:
-        facility = footprint.facility_energy_j
-        table.add_row(
-            "energy (facility)", quantities.energy(facility.mid), quantities.interval(facility, quantities.energy)
-        )
-    if footprint.carbon_g is not None:
-        carbon = footprint.carbon_g
-        table.add_row("carbon", quantities.mass(carbon.mid), quantities.interval(carbon, quantities.mass))
-    for name, cost in (("electricity", footprint.electricity_cost), ("devices", footprint.device_cost)):
-        if cost is not None:
-            table.add_row(f"cost of {name}", quantities.digits(cost.mid), quantities.interval(cost, quantities.digits))
+    counted = footprint.counted_boundary or "boundary unknown"
+    rows: tuple[tuple[str, Interval | None, Callable[[float], str]], ...] = (
+        ("energy (facility)", footprint.facility_energy_j, quantities.energy),
+        (f"carbon ({counted})", footprint.carbon_g, quantities.mass),
+        ("embodied carbon", footprint.embodied_g, quantities.mass),
+        (f"cost of electricity ({counted})", footprint.electricity_cost, quantities.digits),
+        ("cost of devices", footprint.device_cost, quantities.digits),
+    )
+    for name, found, write in rows:
+        if found is not None:
+            table.add_row(name, write(found.mid), quantities.interval(found, write))
+    if footprint.money is not None and None not in (footprint.electricity_cost, footprint.device_cost):
+        total = footprint.money
+        table.add_row("cost in all", quantities.digits(total.mid), quantities.interval(total, quantities.digits))
     return table
 
 
@@ -127,12 +179,13 @@ def _terms(prediction: Prediction) -> Table:
     return table
 
 
-def _provenance(prediction: Prediction) -> str:
+def provenance(prediction: Prediction) -> str:
+    """Say whether anything was measured on such a machine, and where the law comes from."""
     state = "cold" if prediction.cold else "warm"
     return f"{state}, modelled; {prediction.calibration}"
 
 
-def _for_people(warning: str) -> str:
+def for_people(warning: str) -> str:
     """Name the columns in a warning by what they are."""
     return re.sub(r"\b\w+\b", lambda word: COLUMNS.get(word[0], word[0]) if "_" in word[0] else word[0], warning)
 

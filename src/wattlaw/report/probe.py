@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from rich.console import Console, Group
+from rich.console import Group
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
+from wattlaw.report.progress import bar
 from wattlaw.report.quantities import digits, duration
 
 if TYPE_CHECKING:
@@ -99,19 +99,14 @@ def _parameters(host: HostCalibration) -> Table:
 
 @contextmanager
 def probe_progress(*, shown: bool) -> Iterator[Callable[[Progress], None]]:
-    """Show on standard error which part is measured and how far it all is.
-
-    Args:
-        shown: ``False`` shows nothing; neither does a standard error that is no terminal.
-    """
-    console = Console(stderr=True)
-    if not shown or not console.is_terminal:
-        yield lambda _: None
-        return
-    with Bar(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), console=console) as bar:
-        task = bar.add_task("starting", total=1.0)
+    """Show which part is measured and how far it all is."""
+    with bar(TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn(), shown=shown) as drawn:
+        if drawn is None:
+            yield lambda _: None
+            return
+        task = drawn.add_task("starting", total=1.0)
 
         def watch(progress: Progress) -> None:
-            bar.update(task, description=progress.part, completed=progress.done_fraction)
+            drawn.update(task, description=progress.part, completed=progress.done_fraction)
 
         yield watch

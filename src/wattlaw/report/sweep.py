@@ -5,11 +5,10 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.progress import Progress as Bar
 from rich.table import Table
 
+from wattlaw.report.progress import bar
 from wattlaw.report.quantities import counted, duration
 
 if TYPE_CHECKING:
@@ -96,29 +95,26 @@ def result_document(result: SweepResult) -> dict[str, Any]:
 
 @contextmanager
 def progress_bar(*, shown: bool) -> Iterator[Callable[[Progress], None]]:
-    """Show a bar with the time that is left on standard error, and a line for every failure.
-
-    Args:
-        shown: ``False`` shows nothing; neither does a standard error that is no terminal.
-    """
-    console = Console(stderr=True)
-    if not shown or not console.is_terminal:
-        yield lambda _: None
-        return
+    """Show a bar with the time that is left, and a line for every failure."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
                TextColumn("left"), TimeRemainingColumn())  # fmt: skip
-    with Bar(*columns, console=console) as bar:
-        task = bar.add_task("starting the ranks", total=None)
+    with bar(*columns, shown=shown) as drawn:
+        if drawn is None:
+            yield lambda _: None
+            return
+        task = drawn.add_task("starting the ranks", total=None)
 
         def watch(progress: Progress) -> None:
             described = "" if progress.record is None else _described(progress.record)
             # The runs of before took no time now and must not make the rest look fast.
             if progress.record is None:
-                bar.reset(task, total=progress.num_total, completed=progress.num_done, description="starting the ranks")
+                drawn.reset(
+                    task, total=progress.num_total, completed=progress.num_done, description="starting the ranks"
+                )
                 return
-            bar.update(task, completed=progress.num_done, description=described)
+            drawn.update(task, completed=progress.num_done, description=described)
             if progress.record.status == "failed":
-                bar.console.print(f"{described}: {progress.record.notes}", markup=False)
+                drawn.console.print(f"{described}: {progress.record.notes}", markup=False)
 
         yield watch
 

@@ -55,10 +55,13 @@ def check_runnable(spec: RunSpec) -> RunSpec:
 
     Raises:
         ConfigError: heads or MLP that do not divide over tensor-parallel devices, blocks that do not divide over the
-            stages of a pipeline, sequences longer than the learned positions, or more devices than the node holds.
+            stages of a pipeline, experts over their ranks or sequences over context-parallel ones, sequences longer
+            than the learned positions, or more devices than the node holds.
     """
     _check_tensor_parallel(spec.architecture, spec.layout)
     _check_pipeline(spec.architecture, spec.layout)
+    _check_experts(spec.architecture, spec.layout)
+    _check_context(spec.recipe, spec.layout)
     _check_positions(spec.architecture, spec.recipe)
     if spec.node is not None:
         _check_node(spec.node, spec.accelerator, spec.layout)
@@ -117,11 +120,32 @@ def _check_pipeline(architecture: Architecture, layout: Layout) -> None:
         ).at("[layout] pipeline_parallel")
 
 
+def _check_experts(architecture: Architecture, layout: Layout) -> None:
+    ranks = layout.expert_parallel
+    for stack in architecture.stacks:
+        if not every((ranks == 1) | ((stack.num_experts > 1) & (stack.num_experts % ranks == 0))):
+            raise ConfigError(
+                "num_experts does not divide by expert_parallel",
+                given=f"num_experts {stack.num_experts}, expert_parallel {ranks}",
+                allowed=f"expert_parallel a divisor of {stack.num_experts}",
+            ).at("[layout] expert_parallel")
+
+
+def _check_context(recipe: Recipe, layout: Layout) -> None:
+    parts = 2 * layout.context_parallel
+    if not every((layout.context_parallel == 1) | (recipe.seq_len % parts == 0)):
+        raise ConfigError(
+            "seq_len does not divide by twice context_parallel",
+            given=f"seq_len {recipe.seq_len}, context_parallel {layout.context_parallel}",
+            allowed=f"a multiple of {parts}, an early and a late part for each device",
+        ).at("[recipe] seq_len")
+
+
 def _check_positions(architecture: Architecture, recipe: Recipe) -> None:
     positions = architecture.max_positions
     for field in ("seq_len", "target_len"):
         length = getattr(recipe, field)
-        if length is not None and not every((positions == 0) | (length <= positions)):
+        if length is not None and not every((positions == 0) | (length / recipe.packed_sequences <= positions)):
             raise ConfigError(
                 f"{field} exceeds the model's learned positions", given=length, allowed=f"<= {positions}"
             ).at(f"[recipe] {field}")

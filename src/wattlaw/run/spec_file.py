@@ -13,7 +13,7 @@ import msgspec
 
 from wattlaw.errors import ConfigError, FileError, UnknownNameError, WattlawError
 from wattlaw.hardware import accelerator, node_type
-from wattlaw.parallel.layout import STRATEGIES, Layout
+from wattlaw.parallel.layout import DEGREES, STRATEGIES, Layout
 from wattlaw.run.fields import (
     expect_list,
     expect_mapping,
@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 TABLES = ("model", "recipe", "hardware", "layout")
 
 #: Fields of a recipe that are names; all others are numbers.
-RECIPE_NAMES = ("precision", "optimizer", "checkpointing", "attention_kernel")
+RECIPE_NAMES = ("precision", "optimizer", "checkpointing", "attention_kernel", "software", "adapter_targets")
 RECIPE_KEYS = tuple(field.name for field in fields(Recipe))
 RECIPE_AMOUNTS = ("steps", "samples", "tokens")
+#: Of a recipe's numbers, the ones that may be 0.
+RECIPE_NUMBERS = ("evaluation_fraction", "adapter_rank")
 
 #: The ways to give a model: by what it is called, by its file, in full, or by its sizes.
 MODEL_FORMS = (
@@ -62,7 +64,7 @@ MODEL_KEYS = tuple(dict.fromkeys((*(form[0] for form in MODEL_FORMS), *SIZE_KEYS
 HARDWARE_KEYS = ("gpu", "node", "power_limit_w")
 
 #: The two ways to give a layout: by the name of its strategy, or by its degrees.
-LAYOUT_BY_NAME = ("strategy", "num_devices", "tensor_parallel", "pipeline_parallel", "num_nodes")
+LAYOUT_BY_NAME = ("strategy", "num_devices", *DEGREES, "num_nodes")
 LAYOUT_BY_DEGREE = tuple(field.name for field in fields(Layout))
 #: What either way may add.
 LAYOUT_DETAILS = ("pipeline_interleaving", "sequence_parallel", "vocabulary_parallel")

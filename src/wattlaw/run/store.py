@@ -76,6 +76,15 @@ def read_records(path: str | Path) -> tuple[RunRecord, ...]:
     return tuple(_records(path, content))
 
 
+def records_in(content: bytes, *, place: str) -> tuple[RunRecord, ...]:
+    """Read the records of a store that is not a file, such as an upload; ``place`` names it in errors.
+
+    Warns, Raises:
+        as ``read_records``.
+    """
+    return tuple(_records(Path(place), content))
+
+
 def read_stores(paths: Iterable[str | Path]) -> tuple[RunRecord, ...]:
     """Read the records of several stores, in order; a folder stands for the stores (``*.jsonl``) in it.
 

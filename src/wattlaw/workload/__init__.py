@@ -6,6 +6,7 @@
     families/     one family per file               config      Hugging Face config.json -> architecture
     operations    the model as a list of operations cost        parameters, flop, traffic, kernels, memory
     optimizer     the update of the weights         proxies     the paper's three proxies
+    adapters      low-rank adapters, frozen bases
 """
 
 from wattlaw.workload.architecture import Architecture, Head, Stack

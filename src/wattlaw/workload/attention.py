@@ -58,7 +58,13 @@ def self_attention_pairs(stack: Stack, length: Quantity, *, attention: Attention
 
 
 def self_attention(
-    stack: Stack, hidden_size: Quantity, setting: Setting, *, length: Quantity, attention: AttentionConvention
+    stack: Stack,
+    hidden_size: Quantity,
+    setting: Setting,
+    *,
+    length: Quantity,
+    attention: AttentionConvention,
+    packed: Quantity = 1,
 ) -> list[Operation]:
     """List the operations of one block's attention to its own sequence.
 
@@ -68,6 +74,8 @@ def self_attention(
         setting: what the micro-step sends through.
         length: tokens per sequence.
         attention: which pairs of tokens count as operations.
+        packed: sequences in one row of ``length`` tokens, which a fused kernel computes apart. Scores that are written
+            out are masked between them instead, and full attention counts them.
 
     Returns:
         the operations.
@@ -88,7 +96,8 @@ def self_attention(
     ]
     if not every(stack.rotary + stack.qk_norm == 0):
         operations.append(_positions(stack, setting))
-    pairs = self_attention_pairs(stack, length, attention=attention)
+    apart = packed if setting.fused or attention == "causal" else 1
+    pairs = apart * self_attention_pairs(stack, length / apart, attention=attention)
     operations += _core(
         stack,
         setting,
@@ -105,7 +114,13 @@ def self_attention(
 
 
 def cross_attention(
-    stack: Stack, hidden_size: Quantity, setting: Setting, *, length: Quantity, source_len: Quantity
+    stack: Stack,
+    hidden_size: Quantity,
+    setting: Setting,
+    *,
+    length: Quantity,
+    source_len: Quantity,
+    packed: Quantity = 1,
 ) -> list[Operation]:
     """List the operations of one decoder block's attention to the encoder's output; every pair counts.
 
@@ -115,12 +130,14 @@ def cross_attention(
         setting: what the micro-step sends through the decoder.
         length: tokens per sequence in the decoder.
         source_len: tokens per sequence in the encoder.
+        packed: sequences in one row, which a fused kernel computes apart.
 
     Returns:
         the operations.
     """
     key_tokens = setting.sequences * source_len
     stored_pairs = setting.tokens * source_len
+    pairs = stored_pairs / packed if setting.fused else stored_pairs
     query = linear(
         "cross_attention.query",
         "attention",
@@ -148,7 +165,7 @@ def cross_attention(
         *_core(
             stack,
             setting,
-            pairs=stored_pairs,
+            pairs=pairs,
             stored_pairs=stored_pairs,
             key_tokens=key_tokens,
             query_len=length,

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 WEIGHT_BYTES = {"fp32": 4, "tf32": 4, "bf16": 2, "fp16": 2, "fp8": 2}
 MASTER_BYTES = {"fp32": 0, "tf32": 0, "bf16": 4, "fp16": 4, "fp8": 4}
 
+#: Products that tensor parallelism divides by columns: every rank keeps their input whole (Korthikanti et al. 2022,
+#: arXiv 2205.05198, section 4.2.1).
+DIVIDED_BY_COLUMNS = ("qkv", "query", "key_value", "up")
+
 #: Names of the parts that all parameters are the sum of, in the order of ``MODULES``.
 PARAMETER_GROUPS = (
     "embedding_parameters",
@@ -53,6 +57,12 @@ class StepCost:
         head_parameters: what is not tied to the embedding; part of the model under either convention.
         active_parameters: parameters that one token meets; fewer than all where a router chooses experts.
         divided_parameters: held in parts under tensor parallelism.
+        expert_parameters: of the experts that a router chooses from, which expert parallelism divides as well.
+        frozen_parameters: that are not trained, so that they have no gradient, no master copy and no states.
+        frozen_embedding_parameters: of these, in the embeddings.
+        frozen_head_parameters: of these, in the head.
+        frozen_divided_parameters: of these, held in parts under tensor parallelism.
+        frozen_expert_parameters: of these, in experts.
         forward_flop: operations of the forward pass.
         backward_flop: operations of the backward pass, without what it computes again.
         recompute_flop: forward operations done again, by checkpointing or by a fused attention kernel.
@@ -74,7 +84,7 @@ class StepCost:
         layer_kernels: launches of a micro-step per block, forward, backward and recompute.
         weights_bytes: what the matrix products read.
         master_weights_bytes: the fp32 copy that mixed precision updates; 0 where the weights are fp32.
-        gradients_bytes: one gradient per parameter.
+        gradients_bytes: one gradient per trained parameter.
         optimizer_states_bytes: moments that the optimizer keeps.
         activations_bytes: kept from forward to backward, without the logits.
         logits_bytes: the head's output and its logarithmic softmax.
@@ -91,6 +101,12 @@ class StepCost:
     head_parameters: Quantity
     active_parameters: Quantity
     divided_parameters: Quantity
+    expert_parameters: Quantity
+    frozen_parameters: Quantity
+    frozen_embedding_parameters: Quantity
+    frozen_head_parameters: Quantity
+    frozen_divided_parameters: Quantity
+    frozen_expert_parameters: Quantity
     forward_flop: Quantity
     backward_flop: Quantity
     recompute_flop: Quantity
@@ -120,7 +136,7 @@ class StepCost:
 
     @property
     def parameters(self) -> Quantity:
-        """All trainable numbers of the model."""
+        """All numbers of the model."""
         return (
             self.embedding_parameters
             + self.attention_parameters
@@ -128,6 +144,11 @@ class StepCost:
             + self.norm_parameters
             + self.head_parameters
         )
+
+    @property
+    def trained_parameters(self) -> Quantity:
+        """The numbers that have a gradient: all, but where adapters stand beside a frozen model."""
+        return self.parameters - self.frozen_parameters
 
     @property
     def flop(self) -> Quantity:
@@ -206,8 +227,11 @@ def step_cost(
             parts[f"{phase}_{quantity}"] = parts[f"divided_{phase}_{quantity}"] + total(repeated, field)
         parts[f"{phase}_kernels"] = total(work, f"{phase}_kernels")
     layer_kernels = sum(total(blocks, f"{phase}_kernels") for phase in ("forward", "backward", "recompute"))
-    divided_activations_bytes = total(divided, "saved_bytes")
     logits_bytes = total(logits, "saved_bytes")
+    by_columns = [op for op in divided if op.name.rpartition(".")[2] in DIVIDED_BY_COLUMNS]
+    by_rows = [op for op in divided if op.name.rpartition(".")[2] not in DIVIDED_BY_COLUMNS]
+    divided_activations_bytes = total(by_rows, "saved_bytes")
+    whole_activations_bytes = total(by_columns, "saved_bytes") + total(repeated, "saved_bytes") - logits_bytes
     tokens = micro_step_tokens(architecture, recipe)
     return StepCost(
         tokens=tokens,
@@ -215,11 +239,16 @@ def step_cost(
         boundary_bytes=tokens * architecture.hidden_size * ELEMENT_BYTES[recipe.precision],
         layer_kernels=layer_kernels / architecture.num_layers,
         divided_activations_bytes=divided_activations_bytes,
-        activations_bytes=divided_activations_bytes + total(repeated, "saved_bytes") - logits_bytes,
+        activations_bytes=divided_activations_bytes + whole_activations_bytes,
         logits_bytes=logits_bytes,
         **parts,
         **groups,
-        **_update(model, recipe, parameters=sum(groups[name] for name in PARAMETER_GROUPS)),
+        **_update(
+            model,
+            recipe,
+            parameters=sum(groups[name] for name in PARAMETER_GROUPS),
+            frozen=groups["frozen_parameters"],
+        ),
     )
 
 
@@ -242,10 +271,19 @@ def _model(model: tuple[Operation, ...]) -> dict[str, Quantity]:
     divided = [_weights(model, module, divided=True) for module in MODULES]
     repeated = [_weights(model, module, divided=False) for module in MODULES]
     groups = [first + second for first, second in zip(divided, repeated, strict=True)]
+    parts = {
+        "": model,
+        "embedding_": [op for op in model if op.module == "embeddings"],
+        "head_": [op for op in model if op.module == "head"],
+        "divided_": [op for op in model if op.tensor_parallel_divided],
+    }
     return {
         **dict(zip(PARAMETER_GROUPS, groups, strict=True)),
         "active_parameters": sum(groups) - total(model, "inactive_weights"),
         "divided_parameters": sum(divided),
+        "expert_parameters": total(model, "expert_weights"),
+        "frozen_expert_parameters": total(model, "frozen_expert_weights"),
+        **{f"frozen_{name}parameters": total(part, "frozen_weights") for name, part in parts.items()},
     }
 
 
@@ -253,23 +291,26 @@ def _weights(model: tuple[Operation, ...], module: str, *, divided: bool) -> Qua
     return total([op for op in model if op.module == module and op.tensor_parallel_divided is divided], "weights")
 
 
-def _update(model: tuple[Operation, ...], recipe: Recipe, *, parameters: Quantity) -> dict[str, Quantity]:
+def _update(
+    model: tuple[Operation, ...], recipe: Recipe, *, parameters: Quantity, frozen: Quantity
+) -> dict[str, Quantity]:
     """One optimizer step, and the memory of weights, gradients and states."""
     update = UPDATES[recipe.optimizer]
     weight_bytes = WEIGHT_BYTES[recipe.precision]
     master_bytes = MASTER_BYTES[recipe.precision]
-    states_bytes = update.states_bytes * parameters
+    trained = parameters if isinstance(frozen, int) and frozen == 0 else parameters - frozen
+    states_bytes = update.states_bytes * trained
     if update.factored:
         states_bytes = 4 * total(model, "factored_weights")
     # Gradients are read; weights (the master copy where there is one) and states are read and written, and the
     # working copy is written behind the master copy.
     weights_traffic_bytes = (weight_bytes + 2 * master_bytes) if master_bytes else 2 * weight_bytes
     return {
-        "optimizer_flop": update.flop * parameters,
-        "optimizer_traffic_bytes": (weight_bytes + weights_traffic_bytes) * parameters + 2 * states_bytes,
-        "optimizer_kernels": launches(update, tensors=total(model, "tensors"), parameters=parameters),
+        "optimizer_flop": update.flop * trained,
+        "optimizer_traffic_bytes": (weight_bytes + weights_traffic_bytes) * trained + 2 * states_bytes,
+        "optimizer_kernels": launches(update, tensors=total(model, "tensors"), parameters=trained),
         "weights_bytes": weight_bytes * parameters,
-        "master_weights_bytes": master_bytes * parameters,
-        "gradients_bytes": weight_bytes * parameters,
+        "master_weights_bytes": master_bytes * trained,
+        "gradients_bytes": weight_bytes * trained,
         "optimizer_states_bytes": states_bytes,
     }

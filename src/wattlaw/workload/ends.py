@@ -57,12 +57,13 @@ def embeddings(architecture: Architecture, setting: Setting) -> list[Operation]:
     return [lookup, normed]
 
 
-def head(architecture: Architecture, setting: Setting) -> list[Operation]:
+def head(architecture: Architecture, setting: Setting, *, predicted_fraction: Quantity = 1) -> list[Operation]:
     """List what turns hidden states into a loss.
 
     Args:
         architecture: the model.
         setting: the tokens that leave the last block.
+        predicted_fraction: share of them that a vocabulary head computes.
 
     Returns:
         the operations, none for a model without a head and a pooler.
@@ -83,10 +84,13 @@ def head(architecture: Architecture, setting: Setting) -> list[Operation]:
                 present=architecture.pooler,
             )
         )
+    predicted = setting
+    if not every(predicted_fraction == 1):
+        predicted = replace(setting, tokens=predicted_fraction * setting.tokens)
     if architecture.head == "mlm":
-        operations += _transform(d, setting)
+        operations += _transform(d, predicted)
     if architecture.head in ("lm", "mlm"):
-        operations += _output(architecture, setting, rows=setting.tokens, columns=architecture.vocab_size)
+        operations += _output(architecture, predicted, rows=predicted.tokens, columns=architecture.vocab_size)
     if architecture.head == "mlm" and not every(architecture.num_labels == 0):
         operations.append(_sentence(architecture, setting))
     if architecture.head == "classification":

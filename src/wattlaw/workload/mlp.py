@@ -95,6 +95,7 @@ def _projections(
     prefix: str, stack: Stack, hidden_size: Quantity, setting: Setting, *, width: Quantity
 ) -> list[Operation]:
     rows = setting.tokens * stack.experts_per_token
+    routed = 0 if every(stack.num_experts == 1) else as_flag(stack.num_experts > 1)
     up = linear(
         f"{prefix}.up",
         "mlp",
@@ -107,6 +108,7 @@ def _projections(
         parts=1 + stack.gated * as_flag(stack.num_experts == 1),
         experts=stack.num_experts,
         active_experts=stack.experts_per_token,
+        of_experts=routed,
     )
     down = linear(
         f"{prefix}.down",
@@ -118,6 +120,7 @@ def _projections(
         bias=stack.mlp_bias,
         experts=stack.num_experts,
         active_experts=stack.experts_per_token,
+        of_experts=routed,
     )
     return [up, _activation(prefix, stack, setting, numbers=rows * width), down]
 
@@ -162,9 +165,11 @@ def _activation(prefix: str, stack: Stack, setting: Setting, *, numbers: Quantit
     """The non-linear function, and the product of a gated MLP, which keeps both factors and the gate's input.
 
     Where the function is written out in elementary steps, each reads and writes once forward, and reads twice and
-    writes once backward.
+    writes once backward; GPT-2's GELU in eight then keeps four tensors: its input, the tanh, and the two factors of the
+    last product.
     """
     element = setting.element_bytes
+    kept = 1 if every(stack.activation_kernels == 1) else 1 + 3 * as_flag(stack.activation_kernels > 1)
     forward_steps = stack.activation_kernels
     backward_steps = 1 + 3 * (stack.activation_kernels - 1) // 2
     return elementwise(
@@ -175,6 +180,6 @@ def _activation(prefix: str, stack: Stack, setting: Setting, *, numbers: Quantit
         backward_bytes=element * numbers * (3 * backward_steps + 5 * stack.gated),
         forward_kernels=present * (forward_steps + stack.gated),
         backward_kernels=present * (backward_steps + 2 * stack.gated),
-        saved_bytes=element * numbers * (1 + 2 * stack.gated),
+        saved_bytes=element * numbers * (kept + 2 * stack.gated),
         divided=True,
     )

@@ -43,15 +43,19 @@ class Operation:
         recompute_bytes: the same for what is computed again.
         forward_kernels: kernel launches of an eager framework.
         backward_kernels: the same for the backward pass.
+        weight_kernels: of these, the ones for the gradients of the weights.
         recompute_kernels: the same for what is computed again.
         saved_bytes: activations kept from forward to backward.
-        weights: trainable numbers.
+        weights: numbers of the model.
+        frozen_weights: those that are not trained.
         active_weights: those that one token meets; fewer than ``weights`` where a router chooses experts.
-        tensors: separate weight tensors, which an optimizer walks through.
-        factored_weights: rows and columns of the weight matrices, and all of their vectors: what is left of a moment
+        tensors: separate tensors of trained weights, which an optimizer walks through.
+        factored_weights: rows and columns of the trained matrices, and all of their vectors: what is left of a moment
             that is kept per row and column.
         tensor_parallel_divided: whether tensor parallelism divides this operation, or every rank repeats it.
         in_block: whether it is part of a Transformer block, or stands before, after or between them.
+        of_experts: 1 where its weights are of experts that a router chooses from, which expert parallelism deals out;
+            each device still computes as many rows.
     """
 
     name: str
@@ -71,19 +75,38 @@ class Operation:
     recompute_bytes: Quantity = 0
     forward_kernels: Quantity = 0
     backward_kernels: Quantity = 0
+    weight_kernels: Quantity = 0
     recompute_kernels: Quantity = 0
     saved_bytes: Quantity = 0
     weights: Quantity = 0
+    frozen_weights: Quantity = 0
     active_weights: Quantity = 0
     tensors: Quantity = 0
     factored_weights: Quantity = 0
     tensor_parallel_divided: bool = False
     in_block: bool = False
+    of_experts: Quantity = 0
 
     @property
     def backward_flop(self) -> Quantity:
         """Operations of the backward pass, without what it computes again."""
         return self.backward_input_flop + self.backward_weight_flop
+
+    @property
+    def trained_weights(self) -> Quantity:
+        """Numbers that have a gradient."""
+        frozen = self.frozen_weights
+        return self.weights if isinstance(frozen, int) and frozen == 0 else self.weights - frozen
+
+    @property
+    def expert_weights(self) -> Quantity:
+        """Numbers of experts that a router chooses from."""
+        return _scaled(self.of_experts, self.weights)
+
+    @property
+    def frozen_expert_weights(self) -> Quantity:
+        """Of these, the ones that are not trained."""
+        return _scaled(self.of_experts, self.frozen_weights)
 
     @property
     def inactive_weights(self) -> Quantity:
@@ -128,6 +151,7 @@ def linear(
     parts: Quantity = 1,
     experts: Quantity = 1,
     active_experts: Quantity = 1,
+    of_experts: Quantity = 0,
     divided: bool = True,
     tied: Quantity = 0,
     present: Quantity = 1,
@@ -150,6 +174,7 @@ def linear(
             the input are added up.
         experts: copies of the matrix that the rows are divided over.
         active_experts: copies that one token meets.
+        of_experts: 1 where a router chooses among these copies.
         divided: whether tensor parallelism divides it.
         tied: 1 where the weights belong to another module.
         present: 0 for the models of a column that lack this product.
@@ -181,6 +206,7 @@ def linear(
         backward_bytes=2 * moved_bytes,
         forward_kernels=parts,
         backward_kernels=parts * (3 + bias) - present,
+        weight_kernels=parts * (1 + bias),
         saved_bytes=setting.element_bytes * inputs,
         weights=weights,
         active_weights=weights if active_experts is experts else active_experts * expert_weights,
@@ -188,6 +214,7 @@ def linear(
         factored_weights=_scaled(experts, _scaled(1 - tied, inner + columns) + _scaled(bias, columns)),
         tensor_parallel_divided=divided,
         in_block=setting.in_block,
+        of_experts=of_experts,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from wattlaw.errors import ConfigError
 from wattlaw.units import every
-from wattlaw.workload import ends
+from wattlaw.workload import adapters, ends
 from wattlaw.workload.attention import (
     ATTENTION_CONVENTIONS,
     AttentionConvention,
@@ -20,7 +20,7 @@ from wattlaw.workload.attention import (
 )
 from wattlaw.workload.ends import HEAD_CONVENTIONS, HeadConvention
 from wattlaw.workload.mlp import mlp, norm, norms
-from wattlaw.workload.operation import Operation, Setting
+from wattlaw.workload.operation import Operation, Setting, as_flag
 
 if TYPE_CHECKING:
     from wattlaw.units import Quantity
@@ -55,17 +55,36 @@ def operations(
     target_len = recipe.decoder_len if architecture.is_encoder_decoder else source_len
     lengths = {"encoder": source_len, "decoder": target_len}
     found = ends.embeddings(architecture, _setting(recipe, length=_embedded_len(architecture, recipe)))
-    for index, stack in enumerate(architecture.stacks):
+    frozen = as_flag(recipe.adapter_rank > 0)
+    if not adapters.trains_all(recipe):
+        found = [adapters.without_backward(op, frozen) for op in found]
+    for index, written_out in enumerate(architecture.stacks):
+        # Fused software computes the non-linear function in one kernel, whatever the model's own code does.
+        stack = written_out if recipe.software == "eager" else replace(written_out, activation_kernels=1)
         length = lengths[stack.role]
         setting = _setting(recipe, length=length, stack=index, repeats=stack.num_layers, in_block=True)
         block = _block(
-            stack, architecture.hidden_size, setting, length=length, source_len=source_len, attention=attention
+            stack,
+            architecture.hidden_size,
+            setting,
+            length=length,
+            source_len=source_len,
+            attention=attention,
+            packed=recipe.packed_sequences,
         )
-        found += _checkpointed(block, architecture.hidden_size, setting, checkpointing=recipe.checkpointing)
-        found += _once_per_stack(
+        once = _once_per_stack(
             stack, architecture.hidden_size, replace(setting, repeats=1, in_block=False), length=length
         )
-    found += ends.head(architecture, _setting(recipe, length=lengths[architecture.stacks[-1].role]))
+        if not adapters.trains_all(recipe):
+            block = adapters.adapted_block(block, stack, setting, recipe)
+            once = [adapters.frozen(op, frozen) for op in once]
+        found += _checkpointed(block, architecture.hidden_size, setting, checkpointing=recipe.checkpointing)
+        found += once
+    last = _setting(recipe, length=lengths[architecture.stacks[-1].role])
+    head_work = ends.head(architecture, last, predicted_fraction=recipe.predicted_fraction)
+    if not adapters.trains_all(recipe):
+        head_work = adapters.adapted_head(head_work, architecture, recipe)
+    found += head_work
     return under_convention(tuple(found), head=head)
 
 
@@ -92,9 +111,17 @@ def _check(architecture: Architecture, recipe: Recipe, *, attention: str) -> Non
         raise ConfigError(
             "target_len is for an encoder-decoder", given=architecture.family, hint="seq_len and padded_len alone"
         )
-    if not every((architecture.max_positions == 0) | (recipe.seq_len <= architecture.max_positions)):
+    longest = recipe.seq_len / recipe.packed_sequences
+    if not every((architecture.max_positions == 0) | (longest <= architecture.max_positions)):
         raise ConfigError(
             "seq_len exceeds the model's positions", given=recipe.seq_len, allowed=f"<= {architecture.max_positions}"
+        )
+    if not every(recipe.predicted_fraction == 1) and architecture.head not in ("lm", "mlm"):
+        raise ConfigError(
+            "predicted_fraction is for a head that projects onto the vocabulary",
+            given=f"{recipe.predicted_fraction} and head {architecture.head}",
+            allowed="1",
+            hint="--head mlm or lm",
         )
 
 
@@ -121,11 +148,12 @@ def _block(
     length: Quantity,
     source_len: Quantity,
     attention: AttentionConvention,
+    packed: Quantity,
 ) -> list[Operation]:
     block = [norms(stack, hidden_size, setting)]
-    block += self_attention(stack, hidden_size, setting, length=length, attention=attention)
+    block += self_attention(stack, hidden_size, setting, length=length, attention=attention, packed=packed)
     if not every(stack.cross_attention == 0):
-        block += cross_attention(stack, hidden_size, setting, length=length, source_len=source_len)
+        block += cross_attention(stack, hidden_size, setting, length=length, source_len=source_len, packed=packed)
     return block + mlp(stack, hidden_size, setting)
 
 

@@ -10,17 +10,21 @@ from typing import Literal, get_args
 
 from wattlaw.errors import ConfigError
 from wattlaw.units import Quantity, every
-from wattlaw.workload.architecture import require_number
+from wattlaw.workload.architecture import LARGEST_COUNT, is_whole, require_number
 
 Precision = Literal["fp32", "tf32", "bf16", "fp16", "fp8"]
 Optimizer = Literal["adamw", "adam", "sgd", "momentum", "adafactor", "adamw-8bit", "none"]
 Checkpointing = Literal["none", "selective", "full"]
 AttentionKernel = Literal["eager", "fused"]
+Software = Literal["eager", "fused", "graphs"]
+AdapterTargets = Literal["query-value", "attention", "all-linear"]
 
 PRECISIONS: tuple[Precision, ...] = get_args(Precision)
 OPTIMIZERS: tuple[Optimizer, ...] = get_args(Optimizer)
 CHECKPOINTINGS: tuple[Checkpointing, ...] = get_args(Checkpointing)
 ATTENTION_KERNELS: tuple[AttentionKernel, ...] = get_args(AttentionKernel)
+SOFTWARES: tuple[Software, ...] = get_args(Software)
+ADAPTER_TARGETS: tuple[AdapterTargets, ...] = get_args(AdapterTargets)
 
 #: More than any training, and small enough that products with sizes of models stay finite in floats.
 LARGEST_AMOUNT = 1e24
@@ -45,6 +49,18 @@ class Recipe:
             passes are timed.
         checkpointing: which activations are recomputed in the backward pass.
         attention_kernel: ``eager`` writes the score matrix to memory, ``fused`` does not.
+        software: how kernels come about. ``eager`` launches one for each operation of the framework (PyTorch,
+            Transformers, Accelerate), ``fused`` has normalisation, bias, activation, dropout and casts in few
+            (Megatron-Core, Transformer Engine, NeMo, ``torch.compile``), ``graphs`` also replays them without the
+            host (CUDA graphs).
+        predicted_fraction: share of the positions that a vocabulary head computes; 1 but for masked language models
+            that gather what they have to predict first, about 0.15 in BERT's pre-training.
+        packed_sequences: sequences in one row of ``seq_len`` tokens, which do not attend to each other. ``batch_size``
+            and ``samples`` then count rows.
+        adapter_rank: rank of low-rank adapters beside projections whose weights, as all others of the model but a new
+            classification head, are frozen (Hu et al. 2021, arXiv 2106.09685); 0 trains every weight.
+        adapter_targets: the projections that have an adapter: ``query-value``, all of the ``attention``, or those of
+            attention and MLP (``all-linear``).
         steps: optimizer steps of the run.
         samples: sequences in one epoch.
         epochs: passes over the data, each with its evaluation and set-up; it multiplies ``samples``, while ``steps``
@@ -62,6 +78,11 @@ class Recipe:
     optimizer: Optimizer = "adamw"
     checkpointing: Checkpointing = "none"
     attention_kernel: AttentionKernel = "fused"
+    software: Software = "eager"
+    predicted_fraction: Quantity = 1.0
+    packed_sequences: Quantity = 1
+    adapter_rank: Quantity = 0
+    adapter_targets: AdapterTargets = "attention"
     steps: Quantity | None = None
     samples: Quantity | None = None
     epochs: Quantity | None = None
@@ -78,16 +99,14 @@ class Recipe:
             require_number(field, value)
             if not every((value > 0) & (value <= LARGEST_AMOUNT)):
                 raise ConfigError(f"{field} must be above zero", given=value, allowed=f"> 0, <= {LARGEST_AMOUNT:g}")
-        require_number("evaluation_fraction", self.evaluation_fraction)
-        if not every((self.evaluation_fraction >= 0) & (self.evaluation_fraction <= LARGEST_AMOUNT)):
-            raise ConfigError(
-                "evaluation_fraction must not be negative", given=self.evaluation_fraction, allowed=">= 0"
-            )
+        self._check_shares_and_counts()
         for field, names in (
             ("precision", PRECISIONS),
             ("optimizer", OPTIMIZERS),
             ("checkpointing", CHECKPOINTINGS),
             ("attention_kernel", ATTENTION_KERNELS),
+            ("software", SOFTWARES),
+            ("adapter_targets", ADAPTER_TARGETS),
         ):
             if getattr(self, field) not in names:
                 raise ConfigError(f"unknown {field}", given=getattr(self, field), allowed=", ".join(names))
@@ -99,6 +118,27 @@ class Recipe:
                 "the amount of training must be given exactly once",
                 given=", ".join(amounts) or "none",
                 allowed="one of steps, samples, tokens",
+            )
+
+    def _check_shares_and_counts(self) -> None:
+        """Refuse what is no share, no number of sequences in a row, no rank."""
+        for field in ("evaluation_fraction", "predicted_fraction", "packed_sequences", "adapter_rank"):
+            require_number(field, getattr(self, field))
+        if not every((self.evaluation_fraction >= 0) & (self.evaluation_fraction <= LARGEST_AMOUNT)):
+            raise ConfigError(
+                "evaluation_fraction must not be negative", given=self.evaluation_fraction, allowed=">= 0"
+            )
+        if not every((self.predicted_fraction > 0) & (self.predicted_fraction <= 1)):
+            raise ConfigError("predicted_fraction is a share", given=self.predicted_fraction, allowed="> 0, <= 1")
+        if not every((self.packed_sequences >= 1) & (self.packed_sequences <= self.seq_len)):
+            raise ConfigError(
+                "packed_sequences do not go into a row", given=self.packed_sequences, allowed=f"1 to {self.seq_len}"
+            )
+        if not (every((self.adapter_rank >= 0) & (self.adapter_rank <= LARGEST_COUNT)) and is_whole(self.adapter_rank)):
+            raise ConfigError(
+                "adapter_rank must be a whole number",
+                given=self.adapter_rank,
+                allowed=f"0 (every weight is trained) to {LARGEST_COUNT}",
             )
 
     @property

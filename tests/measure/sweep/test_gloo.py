@@ -14,9 +14,8 @@ from pathlib import Path
 import pytest
 
 from wattlaw.measure.sweep import Window
-from wattlaw.measure.sweep.gate import TOLERANCE, gate_spec
+from wattlaw.measure.sweep.gate import TOLERANCE, gate_spec, judgement
 from wattlaw.measure.sweep.pool import Pool, RankDiedError
-from wattlaw.measure.sweep.runner import judgement
 from wattlaw.run import read_records, spec_to_mapping
 
 GPT2 = {"family": "gpt2", "head": "lm"}

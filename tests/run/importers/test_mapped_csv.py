@@ -103,7 +103,7 @@ def test_a_pipeline_is_part_of_a_layout(write_csv, write_map):
         ({"gpu": "T5"}, "[hardware]: gpu: unknown accelerator; given 'T5'"),
         ({"strategy": "DDP"}, "layout.strategy: column strategy: unknown value; given 'DDP'"),
         ({"strategy": "Baseline"}, "[layout]: strategy single runs on one device"),
-        ({"context": "4"}, "layout: a layout cannot express context_parallel yet; given 4"),
+        ({"context": "4"}, "[layout]: context_parallel is given but the strategy has no cp; given fsdp"),
         ({"layers": "1.5"}, "num_layers must be a whole number; given 1.5"),
     ],
 )

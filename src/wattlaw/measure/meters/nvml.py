@@ -35,7 +35,6 @@ POWER_USAGE = "nvmlDeviceGetPowerUsage"
 #: NVML's return codes (nvml.h), by what they mean for a reading.
 _LOST = {1: "NVML shut down", 9: "driver unloaded", 15: "GPU is lost", 16: "GPU needs a reset", 28: "GPU not found"}
 _NEVER = {3: "not supported", 4: "no permission", 13: "the driver does not know the query"}
-_NO_PERMISSION = 4
 _SCOPE_GPU = 0
 
 #: Bits of the clocks' event reasons that slow a GPU down (nvml.h).

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from wattlaw.measure.reading import Boundary, MeterWarning, Method
+from wattlaw.measure.reading import Boundary, MeterWarning
 from wattlaw.measure.sensor import DeviceState, Discovery, Finding, FindingState, ReadFailedError, SensorInfo
+from wattlaw.run.record import Method
 
 SUBJECT = "Apple silicon and Jetson (zeus)"
 MEANING = "energy of the parts of the chip; on Jetson also of the whole module"

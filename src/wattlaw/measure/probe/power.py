@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 from wattlaw.errors import MeterError
 from wattlaw.measure.probe.figure import Figure
-from wattlaw.measure.reading import Boundary, Reading
+from wattlaw.measure.reading import BOUNDARIES, Boundary, Reading
 
 if TYPE_CHECKING:
     from wattlaw.measure.sweep.metering import SweepMeter
@@ -22,7 +22,7 @@ STATES = {
     "memory": "copies within memory, one after another",
 }
 #: Parts of a machine whose power is told; a sum with the node's would count them twice.
-BOUNDARIES: tuple[Boundary, ...] = tuple(name for name in get_args(Boundary) if name != "facility")
+PROBED: tuple[Boundary, ...] = tuple(name for name in BOUNDARIES if name != "facility")
 #: A window is planned longer than the meter's shortest by this factor.
 WINDOW_MARGIN = 1.3
 
@@ -82,7 +82,7 @@ def figures_of(reading: Reading, state: str) -> Mapping[str, Figure]:
     and the sampling can do; the difference of counter and integrated power is a figure of its own, as a ratio.
     """
     found: dict[str, Figure] = {}
-    for boundary in BOUNDARIES:
+    for boundary in PROBED:
         total = reading.total(boundary)
         if total is None or not total.energy_j or total.method == "declared":
             continue

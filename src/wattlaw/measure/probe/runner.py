@@ -23,7 +23,7 @@ from wattlaw.hardware import Accelerator, accelerator
 from wattlaw.measure.probe import bandwidth, collectives, launch, layer, matrix, strategies
 from wattlaw.measure.probe.figure import Figure, Probe
 from wattlaw.measure.probe.load import LOADS
-from wattlaw.measure.probe.power import BOUNDARIES, STATES, PowerProbe
+from wattlaw.measure.probe.power import PROBED, STATES, PowerProbe
 from wattlaw.measure.sweep.metering import MachineMeters, MeterOf, same_device
 from wattlaw.measure.sweep.pool import START_TIMEOUT_S, Message, Pool, PoolError
 from wattlaw.measure.sweep.runner import require_libraries
@@ -306,7 +306,7 @@ def _expected(device: Accelerator, world_size: int) -> dict[str, str]:
         "bandwidth": list(bandwidth.NAMES),
         "launch": list(launch.NAMES),
         "layer": list(layer.NAMES),
-        "power": [f"{boundary}_{state}_power_w" for boundary in BOUNDARIES for state in STATES],
+        "power": [f"{boundary}_{state}_power_w" for boundary in PROBED for state in STATES],
         "collectives": [f"collective_{count}_{name}" for count in counts for name in collectives.NAMES],
         "strategies": list(strategies.NAMES),
     }

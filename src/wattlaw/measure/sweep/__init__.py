@@ -3,6 +3,7 @@
 ::
 
     spec        the sweep file -> the list of runs      steadiness  warm-up, number of steps, spread
+    points      a grid or a list -> configurations
     runner      the parent: asks, records, resumes      stopping    Ctrl-C
     pool        the ranks as the parent sees them       metering    meters and power limits per configuration
     worker      one rank                                surroundings  versions, processor, clocks
@@ -13,9 +14,9 @@
 Only the ranks import torch and transformers: ``import wattlaw.measure.sweep`` loads neither.
 """
 
-from wattlaw.measure.sweep.metering import MachineMeters, SweepMeter
+from wattlaw.measure.sweep.metering import MachineMeters, SweepMeter, no_meter
 from wattlaw.measure.sweep.pool import Pool, PoolError
-from wattlaw.measure.sweep.runner import Progress, SweepResult, no_meter, run_sweep
+from wattlaw.measure.sweep.runner import Progress, SweepResult, run_sweep
 from wattlaw.measure.sweep.spec import (
     Measuring,
     Planned,

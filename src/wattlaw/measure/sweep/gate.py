@@ -18,6 +18,7 @@ from wattlaw.workload import Recipe
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from wattlaw.measure.sweep.pool import Message
     from wattlaw.measure.sweep.ranks import Ranks
     from wattlaw.run import RunSpec
 
@@ -109,3 +110,17 @@ def largest_difference(single: Sequence[float], divided: Sequence[float]) -> flo
     """
     differences = [abs(b - a) / abs(a) for a, b in zip(single, divided, strict=True)]
     return max(float("inf") if math.isnan(difference) else difference for difference in differences)
+
+
+def judgement(answers: Sequence[Message]) -> float | str:
+    """Return the largest difference of the losses, or why runs of this kind are refused."""
+    failures = [answer for answer in answers if answer["answer"] == "failed"]
+    if failures:
+        return f"the loss check did not run: {failures[0]['reason']}"
+    difference = float(answers[0]["difference"])
+    if not difference <= TOLERANCE:
+        return (
+            f"its loss differs from the loss on one device by {difference:.2g} of it within {STEPS} optimizer steps; "
+            f"allowed {TOLERANCE:g}"
+        )
+    return difference

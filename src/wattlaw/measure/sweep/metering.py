@@ -47,6 +47,11 @@ class SweepMeter(Protocol):
 MeterOf = Callable[[int], SweepMeter | None]
 
 
+def no_meter(num_devices: int) -> SweepMeter | None:
+    """Measure no energy."""
+    return None
+
+
 class MachineMeters:
     """The meters of this machine, one per number of devices, made when they are first asked for.
 
@@ -67,6 +72,45 @@ class MachineMeters:
             meter = machine_meter(short_window="refuse", declared_power_w=self._declared_power_w, environ=environ)
             self._meters[num_devices] = meter if meter.sensors else None
         return self._meters[num_devices]
+
+
+class Metering:
+    """One window of a meter, or of none; a meter that fails leaves a doubt and the times all the same.
+
+    Args:
+        meter: that measures.
+    """
+
+    def __init__(self, meter: SweepMeter | None) -> None:
+        self._meter = meter
+        self.reading: Reading | None = None
+        self.states: tuple[DeviceState, ...] = ()
+        self.doubt = ""
+
+    def start(self) -> None:
+        """Open the window."""
+        self._try(lambda meter: meter.start())
+
+    def stop(self) -> None:
+        """Close the window and keep its reading."""
+        self._try(self._read)
+
+    def close(self) -> None:
+        """Close the window if it was left open."""
+        if self._meter is not None:
+            self._meter.cancel()
+
+    def _read(self, meter: SweepMeter) -> None:
+        self.reading = meter.stop()
+        self.states = meter.states()
+
+    def _try(self, action: Callable[[SweepMeter], None]) -> None:
+        if self._meter is None or self.doubt:
+            return
+        try:
+            action(self._meter)
+        except MeterError as error:
+            self.doubt = f"energy not measured: {error}"
 
 
 def first_devices(environ: Mapping[str, str], num_devices: int) -> dict[str, str]:

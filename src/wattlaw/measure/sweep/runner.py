@@ -17,8 +17,8 @@ from wattlaw.errors import ConfigError, FileError, MeterError, MissingExtraError
 from wattlaw.hardware import accelerator
 from wattlaw.measure.record import energies_of, environment_of, observed_of
 from wattlaw.measure.sweep.data import check_tokens, read_tokens
-from wattlaw.measure.sweep.gate import STEPS, TOLERANCE, gate_spec
-from wattlaw.measure.sweep.metering import MeterOf, SweepMeter, power_limits, same_device
+from wattlaw.measure.sweep.gate import gate_spec, judgement
+from wattlaw.measure.sweep.metering import Metering, MeterOf, no_meter, power_limits, same_device
 from wattlaw.measure.sweep.pool import RANK_COMMAND, START_TIMEOUT_S, Message, Pool, PoolError, PoolTimeoutError
 from wattlaw.measure.sweep.spec import Planned, Sweep, configuration_id
 from wattlaw.measure.sweep.steadiness import describe_steps
@@ -28,9 +28,6 @@ from wattlaw.run import RunRecord, append_record, read_records, spec_to_mapping,
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from wattlaw.measure.reading import Reading
-    from wattlaw.measure.sensor import DeviceState
 
 RECORDS = "records.jsonl"
 SWEEP_FILE = "sweep.toml"
@@ -92,11 +89,6 @@ def require_libraries() -> None:
     """
     if any(find_spec(package) is None for package in ("torch", "transformers")):
         raise MissingExtraError.of("measure", "training on this machine")
-
-
-def no_meter(num_devices: int) -> SweepMeter | None:
-    """Measure no energy."""
-    return None
 
 
 def run_sweep(
@@ -340,59 +332,6 @@ class Session:
         """
         if num_devices > 1 and any(answer.get("kind", "refused") != "refused" for answer in answers):
             self._pool.kill()
-
-
-class Metering:
-    """One window of a meter, or of none; a meter that fails leaves a doubt and the times all the same.
-
-    Args:
-        meter: that measures.
-    """
-
-    def __init__(self, meter: SweepMeter | None) -> None:
-        self._meter = meter
-        self.reading: Reading | None = None
-        self.states: tuple[DeviceState, ...] = ()
-        self.doubt = ""
-
-    def start(self) -> None:
-        """Open the window."""
-        self._try(lambda meter: meter.start())
-
-    def stop(self) -> None:
-        """Close the window and keep its reading."""
-        self._try(self._read)
-
-    def close(self) -> None:
-        """Close the window if it was left open."""
-        if self._meter is not None:
-            self._meter.cancel()
-
-    def _read(self, meter: SweepMeter) -> None:
-        self.reading = meter.stop()
-        self.states = meter.states()
-
-    def _try(self, action: Callable[[SweepMeter], None]) -> None:
-        if self._meter is None or self.doubt:
-            return
-        try:
-            action(self._meter)
-        except MeterError as error:
-            self.doubt = f"energy not measured: {error}"
-
-
-def judgement(answers: Sequence[Message]) -> float | str:
-    """Return the largest difference of the losses, or why runs of this kind are refused."""
-    failures = [answer for answer in answers if answer["answer"] == "failed"]
-    if failures:
-        return f"the loss check did not run: {failures[0]['reason']}"
-    difference = float(answers[0]["difference"])
-    if not difference <= TOLERANCE:
-        return (
-            f"its loss differs from the loss on one device by {difference:.2g} of it within {STEPS} optimizer steps; "
-            f"allowed {TOLERANCE:g}"
-        )
-    return difference
 
 
 def _kind_of(error: PoolError) -> str:

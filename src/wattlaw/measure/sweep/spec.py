@@ -21,7 +21,6 @@ with the reason; in a list, where each configuration was written on purpose, the
 from __future__ import annotations
 
 import hashlib
-import inspect
 import itertools
 import random
 from collections import Counter
@@ -31,9 +30,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from wattlaw.errors import ConfigError, FileError, UnknownNameError, WattlawError
+from wattlaw.errors import ConfigError, WattlawError
 from wattlaw.hardware import Accelerator, NodeType, accelerator, node_type
-from wattlaw.measure.sweep.models import FAMILIES
+from wattlaw.measure.sweep.points import (
+    RECIPE_NAMES,
+    RECIPE_NUMBERS,
+    REQUIRED,
+    architecture_of,
+    check_keys,
+    combinations,
+    family_of,
+    points_of,
+    side_by_side,
+)
 from wattlaw.measure.sweep.steadiness import Window
 from wattlaw.measure.sweep.training import check_training
 from wattlaw.parallel.layout import Layout
@@ -48,29 +57,16 @@ from wattlaw.run.fields import (
     refuse_unknown,
 )
 from wattlaw.run.spec_file import read_toml
-from wattlaw.workload import Recipe, from_sizes
-from wattlaw.workload.families import family_module
+from wattlaw.workload import Recipe
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 Role = Literal["sample", "control"]
 
 TABLES = ("defaults", "hardware", "measuring", "control", "grid", "list")
 TOP_KEYS = ("name", "seed", "repeats", "control_every")
 HARDWARE_KEYS = ("gpu", "node")
-
-RECIPE_NUMBERS = ("batch_size", "seq_len", "grad_accumulation")
-RECIPE_NAMES = ("precision", "optimizer", "checkpointing", "attention_kernel")
-LAYOUT_NUMBERS = ("num_devices", "tensor_parallel")
-LAYOUT_KEYS = ("strategy", *LAYOUT_NUMBERS)
-#: Sizes that grow with another one, so that one number serves every hidden size of a grid.
-RATIOS = {"ffn_per_hidden": "ffn_size", "hidden_per_head": "num_heads"}
-TEXT_KEYS = ("family", "head", "strategy", *RECIPE_NAMES)
-REQUIRED = ("family", "strategy", "precision", *RECIPE_NUMBERS[:2])
-#: Sizes that are flags, for which 0 is a value.
-FLAGS = ("hidden_dropout", "attention_dropout", "embedding_dropout", "qkv_bias", "output_bias", "mlp_bias", "tied_head",
-         "token_types", "window", "windowed_layers")  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +98,7 @@ class Planned:
         spec: what is run; its steps are the least that are measured.
         role: ``control`` runs are of one configuration, spread over the sweep to show how the machine drifts.
         repeat: from 0, among the runs of this configuration in this role.
+        point: the keys of a ``[[list]]`` that asks for this configuration and no other; none of a control.
     """
 
     record_id: str
@@ -109,6 +106,7 @@ class Planned:
     spec: RunSpec
     role: Role = "sample"
     repeat: int = 0
+    point: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -228,7 +226,7 @@ class _Builder:
     node: NodeType | None
     left_out: Counter[str] = field(default_factory=Counter)
     # By configuration: two tables may ask for the same one, which is then run as often as the larger repeats say.
-    found: dict[str, tuple[RunSpec, int]] = field(default_factory=dict)
+    found: dict[str, tuple[RunSpec, int, Mapping[str, Any]]] = field(default_factory=dict)
 
     def add(self, kind: str, table: object) -> None:
         """Add the configurations of one grid or list."""
@@ -236,14 +234,14 @@ class _Builder:
         sample = mapping.pop("sample", None)
         if sample is not None and kind != "grid":
             raise ConfigError("only a grid is sampled", given=f"sample = {sample}").at("sample")
-        _check_keys(mapping)
+        check_keys(mapping)
         if kind == "list":
-            for point in _points(mapping, _side_by_side):
+            for point in points_of(mapping, side_by_side):
                 self._keep(self._spec(point), point)
             return
         families: dict[str, list[tuple[RunSpec, dict[str, Any]]]] = {}
         for spec, point in self._possible(mapping):
-            families.setdefault(_family_of(point), []).append((spec, point))
+            families.setdefault(family_of(point), []).append((spec, point))
         chosen = list(families)
         if sample is not None:
             count = min(expect_whole("sample", sample), len(chosen))
@@ -255,8 +253,8 @@ class _Builder:
     def control_runs(self, table: object) -> Iterator[Planned]:
         """Build the one configuration of the control table, and return its runs without end."""
         mapping = {**self.defaults, **expect_mapping("table", table)}
-        _check_keys(mapping)
-        points = list(_points(mapping, _combinations))
+        check_keys(mapping)
+        points = list(points_of(mapping, combinations))
         if len(points) != 1:
             raise ConfigError("the control is one configuration", given=f"{len(points)}", allowed="no lists")
         spec = self._spec(points[0])
@@ -269,15 +267,15 @@ class _Builder:
     def samples(self) -> list[Planned]:
         """List the runs that are not controls."""
         return [
-            Planned(record_id=f"{name}-r{repeat}", configuration=name, spec=spec, repeat=repeat)
-            for name, (spec, repeats) in self.found.items()
+            Planned(record_id=f"{name}-r{repeat}", configuration=name, spec=spec, repeat=repeat, point=point)
+            for name, (spec, repeats, point) in self.found.items()
             for repeat in range(repeats)
         ]
 
     def _possible(self, mapping: Mapping[str, Any]) -> list[tuple[RunSpec, dict[str, Any]]]:
         specs: list[tuple[RunSpec, dict[str, Any]]] = []
         reasons: list[ConfigError] = []
-        for point in _points(mapping, _combinations):
+        for point in points_of(mapping, combinations):
             try:
                 specs.append((self._spec(point), point))
             except ConfigError as error:
@@ -291,8 +289,8 @@ class _Builder:
     def _keep(self, spec: RunSpec, point: Mapping[str, Any]) -> None:
         name = configuration_id(spec, self.measuring)
         repeats = expect_whole("repeats", point.get("repeats", self.repeats))
-        _, before = self.found.get(name, (spec, 0))
-        self.found[name] = (spec, max(before, repeats))
+        _, before, _ = self.found.get(name, (spec, 0, {}))
+        self.found[name] = (spec, max(before, repeats), {key: point[key] for key in point if key != "repeats"})
 
     def _spec(self, point: Mapping[str, Any]) -> RunSpec:
         for key in REQUIRED:
@@ -304,7 +302,7 @@ class _Builder:
         if layout.strategy == "single" and strategy != "single":
             raise ConfigError(f"{strategy} on one device is single", allowed="2 devices or more").at("num_devices")
         spec = RunSpec(
-            architecture=_architecture(point),
+            architecture=architecture_of(point),
             recipe=Recipe(
                 steps=self.measuring.window.steps,
                 **{key: point[key] for key in (*RECIPE_NUMBERS, *RECIPE_NAMES) if key in point},
@@ -320,113 +318,6 @@ class _Builder:
             )
         check_training(spec)
         return check_runnable(spec)
-
-
-def _architecture(point: Mapping[str, Any]) -> Any:
-    sizes = {key: value for key, value in point.items() if key in _size_keys(point["family"])}
-    for ratio, size in RATIOS.items():
-        if ratio not in point:
-            continue
-        if size in sizes:
-            raise ConfigError(f"{size} is given twice", given=f"{size} and {ratio}", allowed="one of them").at(ratio)
-        if "hidden_size" not in sizes:
-            raise ConfigError("a key is missing").at("hidden_size")
-        hidden, value = sizes["hidden_size"], point[ratio]
-        if size == "num_heads" and hidden % value:
-            raise ConfigError("hidden_per_head does not divide the hidden size", given=f"{value}, {hidden}").at(ratio)
-        sizes[size] = hidden * value if size == "ffn_size" else hidden // value
-    return from_sizes(point["family"], head=point.get("head"), num_labels=point.get("num_labels"), **sizes)
-
-
-def _size_keys(family: str) -> tuple[str, ...]:
-    if family not in FAMILIES:
-        raise UnknownNameError.among("family", family, FAMILIES)
-    parameters = inspect.signature(family_module(family).from_sizes).parameters
-    return tuple(name for name, one in parameters.items() if one.kind is one.KEYWORD_ONLY and name != "traits")
-
-
-def _check_keys(mapping: Mapping[str, Any]) -> None:
-    """Refuse unknown keys and values of the wrong kind, before combinations are left out for any reason."""
-    families = _values("family", mapping.get("family", []))
-    known = {key for family in families for key in _size_keys(expect_text("family", family))}
-    others = ("num_labels", "power_limit_w", "repeats", *RATIOS, *TEXT_KEYS, *RECIPE_NUMBERS, *LAYOUT_NUMBERS)
-    refuse_unknown("key", mapping, (*sorted(known), *others, "layouts"))
-    _check_layouts(mapping)
-    for key, value in mapping.items():
-        if key == "layouts":
-            continue
-        for one in _values(key, value):
-            if key in TEXT_KEYS:
-                expect_text(key, one)
-            elif key in FLAGS:
-                expect_number(key, one)
-            elif key == "power_limit_w":
-                expect_positive(key, one)
-            else:
-                expect_whole(key, one)
-    for strategy in _values("strategy", mapping.get("strategy", [])):
-        _check_strategy(strategy)
-
-
-def _check_layouts(mapping: Mapping[str, Any]) -> None:
-    if "layouts" not in mapping:
-        return
-    for key in LAYOUT_KEYS:
-        if key in mapping:
-            raise ConfigError(f"{key} is given beside layouts", allowed="one of them").at(key)
-    layouts = expect_list("layouts", mapping["layouts"])
-    if not layouts:
-        raise FileError("an empty list", allowed="at least one layout").at("layouts")
-    for layout in layouts:
-        table = expect_mapping("layouts", layout)
-        refuse_unknown("key of a layout", table, LAYOUT_KEYS)
-        _check_strategy(expect_text("strategy", table.get("strategy")))
-        for key in LAYOUT_NUMBERS:
-            if key in table:
-                expect_whole(key, table[key])
-
-
-def _check_strategy(strategy: str) -> None:
-    """Refuse an unknown name: it is a slip of the pen and not a combination to leave out."""
-    product = any(sign in strategy for sign in "x*×+")
-    Layout.of(strategy, num_devices=1 if strategy == "single" else 4, tensor_parallel=2 if product else None)
-
-
-def _values(key: str, value: object) -> list[Any]:
-    values = list(value) if isinstance(value, list) else [value]
-    if not values and isinstance(value, list) and key not in ("family", "strategy"):
-        raise FileError("an empty list", allowed="at least one value").at(key)
-    return values
-
-
-def _points(
-    mapping: Mapping[str, Any], pair: Callable[[Mapping[str, Any]], Iterator[dict[str, Any]]]
-) -> Iterator[dict[str, Any]]:
-    """Pair the values of the lists, each pairing under every layout where those are listed."""
-    rest = {key: value for key, value in mapping.items() if key != "layouts"}
-    for point in pair(rest):
-        for layout in mapping.get("layouts", [{}]):
-            yield {**point, **layout}
-
-
-def _combinations(mapping: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    lists = [_values(key, value) for key, value in mapping.items()]
-    for values in itertools.product(*lists):
-        yield dict(zip(mapping, values, strict=True))
-
-
-def _family_of(point: Mapping[str, Any]) -> str:
-    """Name what runs of one configuration family share: everything but how they are divided over devices."""
-    return repr(sorted((key, value) for key, value in point.items() if key not in LAYOUT_KEYS))
-
-
-def _side_by_side(mapping: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    lengths = {key: len(value) for key, value in mapping.items() if isinstance(value, list)}
-    if len(set(lengths.values())) > 1:
-        raise ConfigError("the lists are not equally long",
-                          given=", ".join(f"{key} {length}" for key, length in lengths.items()))  # fmt: skip
-    for place in range(next(iter(lengths.values()), 1)):
-        yield {key: value[place] if isinstance(value, list) else value for key, value in mapping.items()}
 
 
 def _interleaved(samples: list[Planned], control: Iterator[Planned] | None, every: int) -> Iterator[Planned]:

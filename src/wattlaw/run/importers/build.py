@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from wattlaw.errors import ConfigError, DataError, WattlawError
+from wattlaw.errors import DataError, WattlawError
 from wattlaw.hardware import accelerator
 from wattlaw.run.fields import expect_mapping, expect_positive, refuse_unknown
 from wattlaw.run.record import Energy, RunRecord
@@ -16,6 +16,7 @@ from wattlaw.run.spec_file import (
     MODEL_KEYS,
     RECIPE_AMOUNTS,
     RECIPE_KEYS,
+    RECIPE_NUMBERS,
     TABLES,
     spec_from_mapping,
 )
@@ -59,7 +60,7 @@ def build_record(
     Raises:
         WattlawError: the row cannot be read as a run; the field is named.
     """
-    stated = _expressible({name: dict(table) for name, table in tables.items() if table})
+    stated = {name: dict(table) for name, table in tables.items() if table}
     fills = sorted(_fill(stated, filled))
     missing = _missing(stated)
     assumed = tuple(dict.fromkeys((*assumed_fields, *fills)))
@@ -92,20 +93,10 @@ def _check_parts(tables: Mapping[str, dict[str, Any]]) -> None:
     """Check what can be checked of a run that is not known as a whole, and give the accelerator its own name."""
     for name, table in tables.items():
         for key, value in table.items():
-            if isinstance(value, (int, float)) and key not in (*LAYOUT_NUMBERS, "evaluation_fraction"):
+            if isinstance(value, (int, float)) and key not in (*LAYOUT_NUMBERS, *RECIPE_NUMBERS):
                 expect_positive(f"[{name}]: {key}", value)
     if "gpu" in tables.get("hardware", {}):
         tables["hardware"]["gpu"] = accelerator(tables["hardware"]["gpu"]).name
-
-
-def _expressible(tables: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Drop degrees of 1 that a layout has no name for, and refuse larger ones."""
-    layout = tables.get("layout", {})
-    for key in [key for key in layout if key not in LAYOUT_KEYS]:
-        degree = layout.pop(key)
-        if degree != 1:
-            raise ConfigError(f"a layout cannot express {key} yet", given=degree, allowed=1).at("layout")
-    return tables
 
 
 def _fill(stated: dict[str, dict[str, Any]], filled: Mapping[str, Any]) -> Iterable[str]:

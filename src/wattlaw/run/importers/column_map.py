@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from wattlaw.run.importers.rows import Row
 
-#: Degrees that a source may state and that a layout may not express yet: above 1, such a row is skipped.
-OTHER_DEGREES = ("context_parallel", "expert_parallel")
-
 #: Fields of a record itself that a map may fill, and those of an energy; true where the field is a text.
 RECORD_KEYS = {"record_id": True, "status": True, "duration_s": False, "source": True, "notes": True}
 ENERGY_KEYS = {"energy_j": False, "boundary": True, "method": True, "source": True}
@@ -28,7 +25,7 @@ TABLE_KEYS: dict[str, tuple[str, ...] | None] = {
     "model": MODEL_KEYS,
     "recipe": RECIPE_KEYS,
     "hardware": HARDWARE_KEYS,
-    "layout": tuple(dict.fromkeys((*LAYOUT_KEYS, *OTHER_DEGREES))),
+    "layout": LAYOUT_KEYS,
     "observed": None,
     "environment": None,
 }
