@@ -63,6 +63,14 @@ def test_a_name_like_no_other_is_answered_with_some_that_are_known():
     assert str(error) == "unknown law; given 'qqqq'; allowed paper, step; try wattlaw fit --help"
 
 
+def test_few_names_are_all_listed_the_nearest_first():
+    """Of three optimizers, the only one that is spelt alike would read as the only one there is."""
+    error = UnknownNameError.among("optimizer", "nope", ["adamw", "sgd", "none"])
+    assert error.allowed == "none, adamw, sgd"
+    many = [f"law-{number}" for number in range(20)]
+    assert len(UnknownNameError.among("law", "law-7", [*many, "step"]).allowed.split(", ")) == 5
+
+
 def test_names_that_differ_in_case_are_shown_as_they_are_written():
     """The answer is a name that can be typed as it stands."""
     assert UnknownNameError.among("accelerator", "a100-sxm", ["A100-SXM4"]).allowed == "A100-SXM4"

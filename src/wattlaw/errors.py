@@ -23,6 +23,9 @@ import difflib
 from collections.abc import Iterable
 from typing import Any, Self
 
+#: So many names are listed whole.
+FEW_NAMES = 8
+
 
 class WattlawError(Exception):
     """The root: everything that wattlaw raises on purpose, and that a user can mend."""
@@ -68,12 +71,17 @@ class UnknownNameError(WattlawError):
 
     @classmethod
     def among(cls, kind: str, name: str, known: Iterable[str], *, hint: str | None = None) -> Self:
-        """Build the error for ``name``, which should have been one of the ``known`` names of this ``kind``."""
+        """Build the error for ``name``, which should have been one of the ``known`` names of this ``kind``.
+
+        Few names are all listed, the nearest first: whoever reads only the nearest takes them for all there are.
+        """
         names = sorted(set(known))
         lowered = {candidate.lower(): candidate for candidate in names}
         longer = [candidate for candidate in lowered if name and candidate.startswith(name.lower())]
         nearest = difflib.get_close_matches(name.lower(), lowered, n=5, cutoff=0.4)
-        shown = [lowered[candidate] for candidate in dict.fromkeys([*longer[:5], *nearest])][:5] or names[:8]
+        shown = [lowered[candidate] for candidate in dict.fromkeys([*longer[:5], *nearest])][:5]
+        if not shown or len(names) <= FEW_NAMES:
+            shown += [other for other in names if other not in shown][: FEW_NAMES - len(shown)]
         return cls(f"unknown {kind}", given=repr(name), allowed=", ".join(shown), hint=hint)
 
 

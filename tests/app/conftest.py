@@ -95,7 +95,10 @@ def run():
 
 @pytest.fixture(scope="module")
 def browser():
-    """Chromium, if there is one, for one module: no other loop of events can run in a thread while its driver is open."""
+    """Chromium, if there is one.
+
+    Of a module: while its driver is open, no other loop of events can run in the thread.
+    """
     sync_api = pytest.importorskip("playwright.sync_api", reason="nothing here drives a browser")
     if CHROMIUM is None:
         pytest.skip("no Chromium here: apt-get install chromium, or its path in WATTLAW_CHROMIUM")

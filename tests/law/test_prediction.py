@@ -111,6 +111,17 @@ def test_a_power_limit_below_the_boards_own_is_obeyed_and_outside_of_what_was_se
     assert one(replace(spec, power_limit_w=250.0)) == free
 
 
+def test_a_cap_that_no_board_keeps_and_one_that_changes_nothing_are_said(spec):
+    """10 W is below what a board can be set to, 400 W above what one of 250 W draws; 150 W is neither."""
+
+    def said(cap_w):
+        return " ".join(one(replace(spec, power_limit_w=cap_w)).warnings)
+
+    assert "a cap of 10 W cannot be set on a rtx-2080-ti board: below 25% of its own 250 W" in said(10.0)
+    assert "a cap of 400 W is above the 250 W of a rtx-2080-ti board, and changes nothing" in said(400.0)
+    assert "cap of" not in said(150.0)
+
+
 def test_a_named_node_brings_its_declared_host(spec):
     """The energy's host is what the node type declares, not what the fit found where none was named."""
     node = node_type("pcie-box")

@@ -54,3 +54,14 @@ def test_each_is_predicted_or_says_why_not():
             assert one.device_hours > 0
             assert one.run.source
             assert one.run.scope
+
+
+@pytest.mark.parametrize(
+    "one", [one for one in compared_with_published() if one.device_hours], ids=lambda one: one.run.name
+)
+def test_cold_predictions_are_of_the_published_order(one):
+    """Nothing was fitted to any of them, and layouts are assumed: hours and measured energies are within 1.6."""
+    if one.run.device_hours:
+        assert 1 / 1.6 < one.device_hours / one.run.device_hours < 1.6
+    if one.run.energy_j and not one.run.circular:
+        assert 1 / 1.6 < one.energy_j.mid / one.run.energy_j < 1.6

@@ -53,6 +53,17 @@ class Number(click.ParamType[float]):
             raise ConfigError(f"not {self._kind}", given=repr(value), allowed=self._allowed).at(option_of(param))
         return number
 
+    def scaled(self, number: str, factor: float, text: str, param: click.Parameter | None) -> float:
+        """Read the number in front of a unit, of which ``factor`` make one in SI; an error shows the whole text."""
+        try:
+            found = Number.convert(self, number, param, None) * factor
+        except ConfigError as error:
+            error.given = repr(text)
+            raise
+        if not math.isfinite(found):
+            raise ConfigError(f"not {self._kind}", given=repr(text), allowed=self._allowed).at(option_of(param))
+        return found
+
     def _number(self, text: str) -> float | None:
         try:
             if self.whole:
@@ -94,7 +105,7 @@ class Duration(Number):
         if found is None:
             allowed = "a number with its unit: s, min, h or d, such as 24h"
             raise ConfigError("not a time span", given=repr(value), allowed=allowed).at(option_of(param))
-        return super().convert(found[1], param, ctx) * SI_PER_UNIT[found[2]]
+        return self.scaled(found[1], SI_PER_UNIT[found[2]], value, param)
 
 
 class Name(click.ParamType[str]):
@@ -151,6 +162,20 @@ class OutputPath(click.Path):
                 raise FileError("no permission to write", hint="another folder").at(path)
         except (OSError, ValueError) as error:
             raise FileError("no path of a file", given=error).at(option_of(param)) from error
+        return path
+
+
+class OutputFolder(click.Path):
+    """A folder to write into, made where it is absent; an empty text is none, and not the working folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path, or say why it is no folder."""
+        path = _path(value, param)
+        try:
+            if path.exists() and not path.is_dir():
+                raise FileError("a file, not a folder", allowed="a folder, which need not be there").at(path)
+        except (OSError, ValueError) as error:
+            raise FileError("no path of a folder", given=error).at(option_of(param)) from error
         return path
 
 

@@ -16,6 +16,7 @@ from wattlaw.cli.options import (
     InputPath,
     Name,
     Number,
+    OutputFolder,
     OutputPath,
     about,
     as_json_option,
@@ -91,7 +92,7 @@ def _goals() -> Iterable[str]:
 @click.option(
     "--save",
     metavar="FOLDER",
-    type=click.Path(path_type=Path),
+    type=OutputFolder(path_type=Path),
     help="Folder for the best run's spec, its command, and a configuration of Accelerate.",
 )
 @click.option(
@@ -204,9 +205,17 @@ def _capped(offer: Offer, caps: Iterable[tuple[float, bool]]) -> Offer:
     """Give an offer the caps that its boards can have."""
     from dataclasses import replace
 
+    from wattlaw.law.power_cap import SETTABLE_SHARE
+
     limit_w = offer.accelerator.power_limit_w
     watts = {number * limit_w if is_share else number for number, is_share in caps}
     below = tuple(sorted(value for value in watts if value < limit_w))
+    if below and below[0] < SETTABLE_SHARE * limit_w:
+        raise ConfigError(
+            f"no board of {offer.accelerator.name} can be set to this power cap",
+            given=f"{below[0]:g} W",
+            allowed=f"{SETTABLE_SHARE * limit_w:g} to {limit_w:g} W",
+        ).at("--cap")
     if watts and not below and min(watts) > limit_w:
         raise ConfigError(
             f"no power cap of a {offer.accelerator.name}", given=f"{min(watts):g} W", allowed=f"below {limit_w:g} W"
@@ -253,7 +262,8 @@ def _device_price(text: str) -> tuple[str, float]:
 def _launched(found: Plan, file: Path, folder: Path | None) -> Launch | None:
     """Say how to start the best run, and write that down where a folder is given."""
     from wattlaw.plan.launch import launch
-    from wattlaw.run.spec_file import write_spec
+    from wattlaw.run.files import write_atomic
+    from wattlaw.run.spec_file import spec_text
 
     if found.best is None:
         return None
@@ -264,14 +274,24 @@ def _launched(found: Plan, file: Path, folder: Path | None) -> Launch | None:
     started = launch(run, spec_file=path)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        write_spec(run, path)
+        texts = {path: spec_text(run)}
         if started.command is not None:
-            (folder / "launch.sh").write_text("\n".join(("#!/bin/sh", *started.before, started.command, "")))
+            texts[folder / "launch.sh"] = "\n".join(("#!/bin/sh", *started.before, started.command, ""))
         if started.accelerate is not None:
-            (folder / "accelerate.yaml").write_text(started.accelerate)
+            texts[folder / "accelerate.yaml"] = started.accelerate
+        for name, text in texts.items():
+            _refuse_other(name, text)
+        for name, text in texts.items():
+            write_atomic(name, text)
     except OSError as error:
         raise FileError("cannot write the plan", given=error.strerror).at(folder) from error
     return started
+
+
+def _refuse_other(path: Path, text: str) -> None:
+    """Refuse to replace a file that says something else: it may be the run that the plan is of."""
+    if path.exists() and path.read_bytes() != text.encode():
+        raise FileError("is there already, and says something else", allowed="a new folder for --save").at(path)
 
 
 def _curve(found: Plan, calibration: Calibration) -> tuple[Any, Any]:

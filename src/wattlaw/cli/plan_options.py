@@ -30,7 +30,7 @@ class Quantity(Number):
         if found is None:
             allowed = f"a number with its unit: {', '.join(self.units)}"
             raise ConfigError("not a quantity", given=repr(value), allowed=allowed).at(option_of(param))
-        return super().convert(found[1], param, ctx) * SI_PER_UNIT[found[2]]
+        return self.scaled(found[1], SI_PER_UNIT[found[2]], value, param)
 
 
 class Share(Number):
@@ -43,8 +43,7 @@ class Share(Number):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         """Read the share; with a per cent sign it is a hundredth."""
         if isinstance(value, str) and value.strip().endswith("%"):
-            hundred = Number(at_least=0, below=100).convert(value.strip()[:-1].strip(), param, ctx)
-            return hundred / 100
+            return Number(at_least=0, below=100).scaled(value.strip()[:-1].strip(), 1.0, value, param) / 100
         return super().convert(value, param, ctx)
 
 
@@ -76,8 +75,8 @@ class _Cap(click.ParamType[tuple[float, bool]]):
         """Return the number, and whether it is a share."""
         text = str(value).strip()
         if text.endswith("%"):
-            return Number(above=0, at_most=100).convert(text[:-1].strip(), param, ctx) / 100, True
-        return Number(above=0).convert(text.removesuffix("W").strip(), param, ctx), False
+            return Number(above=0, at_most=100).scaled(text[:-1].strip(), 1.0, text, param) / 100, True
+        return Number(above=0).scaled(text.removesuffix("W").strip(), 1.0, text, param), False
 
 
 def _names(kind: str, module: str, attribute: str) -> Name:

@@ -8,6 +8,7 @@
     calibration  a law's parameters, as a file  bundled     the calibrations that wattlaw ships
     prediction   one run, with an interval      interval    from held-out residuals to ends
     residual     what a law leaves, interpolated  spread    how far a run may be off
+    beyond       steps larger than those measured
     design       which runs teach most          suggestion  which of them to measure
-    evaluation   how well a law predicts
+    evaluation   how well a law predicts        covered     what the rows of a fit cover
 """

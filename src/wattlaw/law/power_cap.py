@@ -30,6 +30,11 @@ GOVERNOR_SHARPNESS = 12.0
 #: Lowest clock over the highest, fitted to the caps of both boards (0.12 to 0.13). A cap that this clock overdraws is
 #: not kept.
 LOWEST_CLOCK = 0.12
+#: A cap or limit below this share of a draw counts as this share, whose powers are still finite.
+LEAST_SHARE = 1e-9
+#: No board that is known here can be set to less of its own limit: an A100 of 400 W takes 100 W and more, an H100 of
+#: 700 W 200 W and more (the least that their drivers accept).
+SETTABLE_SHARE = 0.25
 _TRIALS = 16
 
 
@@ -49,7 +54,8 @@ def drawn_w(cap_w: Numbers, limit_w: Numbers, natural_w: Numbers) -> Numbers:
     [250.0, 150.0]
     """
     sharpness = GOVERNOR_SHARPNESS
-    inverse = (cap_w / natural_w) ** -sharpness - (limit_w / natural_w) ** -sharpness
+    cap, limit = (np.maximum(watts / natural_w, LEAST_SHARE) for watts in (cap_w, limit_w))
+    inverse = cap**-sharpness - limit**-sharpness
     return natural_w * (1 + np.maximum(inverse, 0.0)) ** (-1 / sharpness)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,11 @@ from wattlaw.features.table import Table
 from wattlaw.law.calibration import Calibration, Estimate
 from wattlaw.law.interval import Interval, ends_of_runs, is_cold, outside_columns, require_level
 from wattlaw.law.laws import law_named
+from wattlaw.law.power_cap import SETTABLE_SHARE
 from wattlaw.run.spec import RunSpec, check_fits
+
+if TYPE_CHECKING:
+    from wattlaw.hardware import Accelerator
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,8 +143,20 @@ def _warnings(spec: RunSpec, calibration: Calibration, *, cold: bool, outside: t
     own = calibration.machines.get(spec.accelerator.name)
     if own is not None and own.residuals.duration and not own.residuals.energy:
         yield f"the energy is cold: times alone were measured on a {spec.accelerator.name} host"
+    if spec.power_limit_w is not None:
+        yield from _cap_warnings(spec.power_limit_w, spec.accelerator)
     if cold:
         yield f"cold: nothing was measured on a {spec.accelerator.name} host; a few runs and `wattlaw fit` narrow this"
     if outside:
         yield f"outside of the range that the calibration saw: {', '.join(outside)}"
     yield from calibration.warnings
+
+
+def _cap_warnings(cap_w: float, device: Accelerator) -> Iterator[str]:
+    """Say of a power cap that no board keeps it, or that it changes nothing."""
+    own_w = device.power_limit_w
+    if cap_w < SETTABLE_SHARE * own_w:
+        least = f"{SETTABLE_SHARE:.0%} of its own {own_w:g} W"
+        yield f"a cap of {cap_w:g} W cannot be set on a {device.name} board: below {least}, and more than it is drawn"
+    elif cap_w > own_w:
+        yield f"a cap of {cap_w:g} W is above the {own_w:g} W of a {device.name} board, and changes nothing"

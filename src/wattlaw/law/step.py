@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from wattlaw.errors import DataError, UnknownNameError
 from wattlaw.features.table import Table
 from wattlaw.law import hierarchy
+from wattlaw.law.beyond import toward_common
 from wattlaw.law.calibration import Anchor, Calibration, Estimate, MachineCalibration, Residuals
 from wattlaw.law.residual import (
     Hyperparameters,
@@ -105,6 +106,8 @@ class StepLaw:
     def estimate(self, calibration: Calibration, table: Table) -> Estimate:
         """Say what each run takes; a machine that the calibration did not see has the common parameters.
 
+        Of steps larger than those of the fit, a machine's own ``matrix_fraction`` is ``beyond.toward_common``.
+
         What the law leaves unexplained between a machine's runs multiplies the totals and all of their terms.
         ``Calibration.without_residual`` leaves that out.
 
@@ -119,7 +122,9 @@ class StepLaw:
             parameter.name: np.array([_value(values, parameter.name) for values in own])[member]
             for parameter in PARAMETERS
         }
-        found = terms(rows, {name: table.numbers(name) for name in COLUMNS})
+        columns = {name: table.numbers(name) for name in COLUMNS}
+        rows["matrix_fraction"] = toward_common(rows["matrix_fraction"], calibration, columns)
+        found = terms(rows, columns)
         factors = _left_factors(calibration, table)
         energy, duration = factors.get("energy", 1.0), factors.get("duration", 1.0)
         return Estimate(
@@ -194,6 +199,7 @@ class StepLaw:
             parameters=_by_name(found.common),
             covariance=_rounded(found.covariance_of(0)),
             machines=_machines(runs, found, known, [Residuals() for _ in runs]),
+            domain=_domain(table.take(seen), self.prior),
             noise=known.spread(),
         )
         rest = table.take(~seen)

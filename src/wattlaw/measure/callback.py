@@ -18,11 +18,9 @@ from wattlaw.measure.meter import Meter
 from wattlaw.measure.recorder import Predicted, TrainingRecorder
 from wattlaw.measure.torch_training import (
     adapters_of,
-    attention_kernel,
     device_name,
-    known,
     model_config,
-    optimizer_name,
+    recipe_of,
     recomputes,
     unwrapped,
     weights_doubts,
@@ -173,20 +171,20 @@ def training_of(
     recomputing = recomputes(inner) or getattr(getattr(state, "fsdp_plugin", None), "activation_checkpointing", False)
     num_nodes = recorder.here.num_nodes if recorder.here is not None else 1
     layout, obstacles = _layout(args, inner, state, num_nodes)
-    recipe = {
-        "batch_size": args.per_device_train_batch_size,
-        "seq_len": seq_len,
-        "grad_accumulation": args.gradient_accumulation_steps,
-        "precision": precision,
-        "optimizer": optimizer_name(optimizer),
-        "checkpointing": "full" if recomputing else "none",
-        "attention_kernel": attention_kernel(inner),
-        "steps": steps or None,
-        **recorder.shapes.recipe(),
-    }
+    recipe = recipe_of(
+        inner,
+        optimizer,
+        recorder.shapes,
+        steps=steps,
+        recomputing=bool(recomputing),
+        batch_size=args.per_device_train_batch_size,
+        seq_len=seq_len,
+        grad_accumulation=args.gradient_accumulation_steps,
+        precision=precision,
+    )
     return Training(
         config=model_config(inner),
-        recipe=known(recipe),
+        recipe=recipe,
         layout=layout,
         device=device,
         adapters=adapters_of(inner),

@@ -15,11 +15,9 @@ from wattlaw.measure.meter import Meter
 from wattlaw.measure.recorder import Predicted, TrainingRecorder
 from wattlaw.measure.torch_training import (
     adapters_of,
-    attention_kernel,
     device_name,
-    known,
     model_config,
-    optimizer_name,
+    recipe_of,
     recomputes,
     weights_doubts,
     weights_precision,
@@ -159,18 +157,18 @@ def training_of(
     name, assumed = (gpu, ()) if gpu is not None else device_name(device.type, device.index)
     layout, obstacles = _layout(trainer)
     optimizers = list(trainer.optimizers)
-    recipe = {
-        "grad_accumulation": trainer.accumulate_grad_batches,
-        "precision": precision,
-        "optimizer": optimizer_name(optimizers[0]) if len(optimizers) == 1 else None,
-        "checkpointing": "full" if recomputes(model) else "none",
-        "attention_kernel": attention_kernel(model),
-        "steps": steps or None,
-        **recorder.shapes.recipe(),
-    }
+    recipe = recipe_of(
+        model,
+        optimizers[0] if len(optimizers) == 1 else None,
+        recorder.shapes,
+        steps=steps,
+        recomputing=recomputes(model),
+        grad_accumulation=trainer.accumulate_grad_batches,
+        precision=precision,
+    )
     return Training(
         config=model_config(model),
-        recipe=known(recipe),
+        recipe=recipe,
         layout=layout,
         device=name,
         adapters=adapters_of(module),

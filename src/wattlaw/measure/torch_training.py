@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from wattlaw.measure.description import CPU, Adapters
+from wattlaw.measure.description import CPU, Adapters, BatchShapes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -126,6 +125,25 @@ def unwrapped(model: Any) -> Any:
     return model.get_base_model() if hasattr(model, "peft_config") and hasattr(model, "get_base_model") else model
 
 
-def known(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Leave out what is not known."""
-    return {name: value for name, value in values.items() if value is not None}
+def recipe_of(
+    model: Any, optimizer: Any, shapes: BatchShapes, *, steps: int, recomputing: bool, **stated: Any
+) -> dict[str, Any]:
+    """Gather the fields of a recipe that are known.
+
+    Args:
+        model: inside of what it is wrapped in.
+        optimizer: ``None`` where there is not exactly one.
+        shapes: of the batches that were seen; they go before what is stated.
+        steps: optimizer steps that were made.
+        recomputing: whether activations are recomputed in the backward pass.
+        stated: what the framework says.
+    """
+    found = {
+        **stated,
+        "optimizer": optimizer_name(optimizer),
+        "checkpointing": "full" if recomputing else "none",
+        "attention_kernel": attention_kernel(model),
+        "steps": steps or None,
+        **shapes.recipe(),
+    }
+    return {name: value for name, value in found.items() if value is not None}

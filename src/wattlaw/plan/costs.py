@@ -17,6 +17,7 @@ from wattlaw.errors import DataError
 from wattlaw.features.batch import Batch, Devices, devices_of
 from wattlaw.features.physical import physical
 from wattlaw.features.table import Table
+from wattlaw.law.beyond import toward_common
 from wattlaw.law.interval import ends_of_runs
 from wattlaw.law.laws import law_named
 from wattlaw.law.step_terms import PARAMETERS, terms
@@ -230,7 +231,9 @@ class GroupCosts:
             found = law_named(self.calibration.law).estimate(self.calibration, self.table(columns, count))
             assert found.duration_s is not None
             return found.energy_j, found.duration_s
-        parameters = {one.name: self.parameters[one.name] for one in PARAMETERS}
+        parameters: dict[str, Any] = {one.name: self.parameters[one.name] for one in PARAMETERS}
+        own = parameters["matrix_fraction"]
+        parameters["matrix_fraction"] = toward_common(own, self.calibration, columns)
         alone = terms(parameters, columns)
         return _full(alone.energy_j, count), _full(alone.duration_s, count)
 

@@ -94,7 +94,12 @@ def read_spec(path: str | Path) -> RunSpec:
 
 def write_spec(spec: RunSpec, path: str | Path) -> None:
     """Write a run spec as TOML, whole or not at all; the architecture is written out in full."""
-    write_atomic(path, toml_text(spec_to_mapping(spec)))
+    write_atomic(path, spec_text(spec))
+
+
+def spec_text(spec: RunSpec) -> str:
+    """Write a run spec as the text of its TOML file."""
+    return toml_text(spec_to_mapping(spec))
 
 
 def spec_to_mapping(spec: RunSpec) -> dict[str, Any]:

@@ -98,7 +98,8 @@ class Recipe:
                 continue
             require_number(field, value)
             if not every((value > 0) & (value <= LARGEST_AMOUNT)):
-                raise ConfigError(f"{field} must be above zero", given=value, allowed=f"> 0, <= {LARGEST_AMOUNT:g}")
+                wrong = "is more than any training has" if every(value > 0) else "must be above zero"
+                raise ConfigError(f"{field} {wrong}", given=value, allowed=f"> 0, <= {LARGEST_AMOUNT:g}")
         self._check_shares_and_counts()
         for field, names in (
             ("precision", PRECISIONS),
@@ -126,7 +127,9 @@ class Recipe:
             require_number(field, getattr(self, field))
         if not every((self.evaluation_fraction >= 0) & (self.evaluation_fraction <= LARGEST_AMOUNT)):
             raise ConfigError(
-                "evaluation_fraction must not be negative", given=self.evaluation_fraction, allowed=">= 0"
+                "evaluation_fraction is no ratio of tokens",
+                given=self.evaluation_fraction,
+                allowed=f">= 0, <= {LARGEST_AMOUNT:g}",
             )
         if not every((self.predicted_fraction > 0) & (self.predicted_fraction <= 1)):
             raise ConfigError("predicted_fraction is a share", given=self.predicted_fraction, allowed="> 0, <= 1")

@@ -11,7 +11,7 @@ import numpy as np
 
 from wattlaw.errors import DataError, MissingExtraError
 from wattlaw.law.calibration import Calibration, Estimate, Residuals
-from wattlaw.law.paper.log_linear import boundary, domain
+from wattlaw.law.covered import boundary, domain
 from wattlaw.law.step_terms import COLUMNS
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 
 from wattlaw.errors import DataError
 from wattlaw.law.calibration import Calibration, Estimate, Residuals
-from wattlaw.law.paper.log_linear import boundary, domain
+from wattlaw.law.covered import boundary, domain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

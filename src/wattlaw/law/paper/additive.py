@@ -9,8 +9,9 @@ import numpy as np
 
 from wattlaw.errors import ConfigError, DataError, FitError
 from wattlaw.law.calibration import Calibration, Estimate, Residuals
+from wattlaw.law.covered import boundary, domain
 from wattlaw.law.paper.least_squares import hc3_covariance, leverages, require_full_rank
-from wattlaw.law.paper.log_linear import boundary, counted, domain
+from wattlaw.law.paper.log_linear import counted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

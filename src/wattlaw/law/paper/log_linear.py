@@ -13,6 +13,7 @@ import numpy as np
 
 from wattlaw.errors import DataError
 from wattlaw.law.calibration import Calibration, Residuals
+from wattlaw.law.covered import boundary, domain
 from wattlaw.law.paper.least_squares import Covariance, LeastSquares, ordinary_least_squares
 
 if TYPE_CHECKING:
@@ -227,21 +228,3 @@ def ln_energy(calibration: Calibration, table: Table) -> NDArray[np.float64]:
     coefficients = np.array([calibration.parameters[name] for name in names])
     values: NDArray[np.float64] = form.design(table, names) @ coefficients
     return values
-
-
-def boundary(table: Table) -> str:
-    """Return what the energies of the table include, empty where it does not say or they differ."""
-    found = set(table.text("boundary").tolist()) if "boundary" in table else set()
-    return found.pop() if len(found) == 1 else ""
-
-
-def domain(table: Table, columns: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Return the smallest and largest value of those of the ``columns`` that hold numbers.
-
-    They are the ones that an estimate reads, so that every run to come has them, which it has not of what is measured.
-    """
-    return {
-        name: (float(table[name].min()), float(table[name].max()))
-        for name in columns
-        if table[name].dtype.kind == "f" and len(table)
-    }
