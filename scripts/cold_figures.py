@@ -146,6 +146,7 @@ def published(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
     """GPU-hours and energy of published trainings."""
     hours: list[float] = []
     energies: list[float] = []
+    from_tokens: list[bool] = []
     doubtful: list[float] = []
     unknown: list[str] = []
     for record in records:
@@ -160,22 +161,28 @@ def published(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
         if found.hours_error is not None:
             hours.append(found.hours_error)
         if found.energy_error is not None:
-            (energies if record.environment["circular_with_tdp"] == "no" else doubtful).append(found.energy_error)
+            measured = record.environment["circular_with_tdp"] == "no"
+            (energies if measured else doubtful).append(found.energy_error)
+            from_tokens += [not found.timeless] * measured
     cold = (
         f"cold; layout the fastest that fits by the law itself, software, recomputation and goodput {GOODPUT:g} "
         "assumed by family, rules that changed in view of an earlier law's residuals"
     )
     factors = np.exp(np.abs(np.log1p(energies)))
+    cold_time = np.array(from_tokens)
+    by_time = [100 * np.median(np.abs(np.array(energies)[rows])) for rows in (cold_time, ~cold_time)]
     return [
         _figure(
             "accuracy.published.hours", "<= 20", 100 * np.median(np.abs(hours)), "%",
-            f"median of {len(hours)} trainings, bias {100 * np.median(hours):+.0f} %; {cold}",
+            f"median of {len(hours)} trainings, bias {100 * np.median(hours):+.0f} %, "
+            f"{100 * min(hours):+.0f} to {100 * max(hours):+.0f} %; {cold}",
         ),
         _figure(
             "accuracy.published.energy", "<= 15", 100 * np.median(np.abs(energies)), "%",
             f"median of {len(energies)} measured rows (with {len(doubtful)} whose power was measured on other "
-            f"hardware {100 * np.median(np.abs(energies + doubtful)):.0f} %); reported hours where the table gives no "
-            f"time; {cold}; left out: bounds, and for want of sizes or board {', '.join(unknown)}",
+            f"hardware {100 * np.median(np.abs(energies + doubtful)):.0f} %); predicted hours in {cold_time.sum()} "
+            f"({by_time[0]:.0f} %), reported ones where the table gives no time ({by_time[1]:.0f} %); {cold}; left "
+            f"out: bounds, and for want of sizes or board {', '.join(unknown)}",
         ),
         _figure(
             "accuracy.published.energy_worst", "<= 1.5", factors.max(), "factor",
@@ -207,6 +214,11 @@ class _Published:
         return 1.0 if self._clean else GOODPUT
 
     @property
+    def timeless(self) -> bool:
+        """Whether no time can be predicted, so that the reported hours stand for it."""
+        return self.tokens is None or "not time" in self._record.environment.get("use_for", "")
+
+    @property
     def hours_error(self) -> float | None:
         """Predicted over reported device-hours, less 1."""
         reported_s = self._seen.get("accelerator_s")
@@ -225,8 +237,7 @@ class _Published:
         at_boards = stated is None or stated.boundary == "accelerators"
         pue = 1.0 if stated is not None and at_boards else float(self._seen.get("pue") or 1)
         watts = (self._board_w if at_boards else self._node_w) * pue
-        timeless = self.tokens is None or "not time" in self._record.environment.get("use_for", "")
-        if timeless:
+        if self.timeless:
             return float(self._seen["accelerator_s"]) * watts / reported_j - 1
         restarting = 1 + RESTARTING_SHARE * (1 / self._goodput - 1)
         return self._device_s_per_token * float(self.tokens) * watts * restarting / reported_j - 1

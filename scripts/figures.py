@@ -2,7 +2,8 @@
 
 Each ``scripts/*_figures.py`` has a function ``figures()`` that returns a list of
 ``{name, target, measured, unit, command, note}``; ``measured`` is a plain number, percentages as numbers of percent.
-What cannot be computed here (no tables, no torch) ends the run; what was computed before it is in the file.
+What cannot be computed here (no tables, no torch) ends the run; what was computed before it is in the file. Words after
+the command choose scripts by the start of their names; the figures of the others stay as they are in the file.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ def scripts(wanted: list[str]) -> list[Path]:
 def collect(wanted: list[str]) -> list[Figure]:
     """Run the scripts one by one; the file is written after each, so that a later one cannot take it along."""
     figures: list[Figure] = []
+    before: list[Figure] = json.loads(TARGET.read_text()) if wanted and TARGET.exists() else []
     for path in scripts(wanted):
         print(f"{path.name} ...", flush=True)
         for figure in importlib.import_module(path.stem).figures():
@@ -35,7 +37,9 @@ def collect(wanted: list[str]) -> list[Figure]:
             figures.append(figure)
             show([figure])
         TARGET.parent.mkdir(exist_ok=True)
-        TARGET.write_text(json.dumps(figures, indent=1) + "\n")
+        names = {figure["name"] for figure in figures}
+        kept = [figure for figure in before if figure["name"] not in names]
+        TARGET.write_text(json.dumps([*kept, *figures], indent=1) + "\n")
     return figures
 
 

@@ -26,6 +26,9 @@ BYTES_PER_GB = 1e9
 BYTES_PER_GIB = 2.0**30
 FLOP_PER_TFLOP = 1e12
 
+#: More than any price, PUE or intensity, and small enough that its products with any energy stay finite.
+LARGEST_FIGURE = 1e12
+
 #: What one of each everyday unit is in ours (SI, and grams of carbon), for files and options that name their unit.
 SI_PER_UNIT = {
     "J": 1.0,

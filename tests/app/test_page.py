@@ -9,6 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from wattlaw.cli import cli
+from wattlaw.report import quantities
+from wattlaw.report.published import compared_with_published
 from wattlaw.run.record import record_to_mapping
 
 #: A first visitor sees numbers within this, of an answer that takes milliseconds.
@@ -128,12 +130,15 @@ def test_the_plan_keeps_a_deadline(page):
 
 
 def test_published_trainings_fill_the_form(page):
-    """Opening a published training sets the form, and its numbers follow."""
+    """Opening a published training sets the whole form, so that its numbers are those of the comparison."""
+    (bloom,) = (one for one in compared_with_published() if one.run.name == "BLOOM 176B")
     button = page.get_by_role("button", name="BLOOM 176B")
     button.wait_for()
     settled(page, button.click)
     assert page.locator("#config-about").inner_text() == "BLOOM 176B is the model"
-    assert page.locator("[name=num_devices]").input_value() == "384"
+    assert page.locator("[name=num_devices]").input_value() == str(bloom.run.tables["layout"]["num_devices"])
+    assert page.locator("[name=sequence_parallel]").input_value() == "1"
+    assert quantities.duration(bloom.duration_s.mid) in page.locator("#totals").inner_text()
 
 
 def test_uploaded_records_are_fitted(page, records):

@@ -53,3 +53,25 @@ def test_files_of_one_name_are_told_apart(wattlaw, tmp_path):
 def test_bad_input_is_one_line(refused, arguments, words):
     """Exit code 2 and what to mend."""
     refused("compare", *arguments, words=words)
+
+
+def test_of_several_runs_the_one_that_does_not_fit_is_named(refused, tmp_path):
+    """Memory is refused with the file that asks for it."""
+    (tmp_path / "small.toml").write_text(TOO_LARGE.replace("batch_size = 4096", "batch_size = 1"))
+    (tmp_path / "large.toml").write_text(TOO_LARGE)
+    words = ("large.toml: ", "batch_size", "does not fit")
+    found = refused("compare", tmp_path / "small.toml", tmp_path / "large.toml", words=words)
+    assert "small.toml" not in found
+
+
+TOO_LARGE = """
+[model]
+preset = "bert-base-uncased"
+[recipe]
+batch_size = 4096
+seq_len = 512
+steps = 10
+[hardware]
+gpu = "a100-sxm4-40gb"
+[layout]
+"""

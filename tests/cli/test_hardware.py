@@ -33,3 +33,11 @@ def test_a_name_that_is_not_known_lists_the_nearest(refused):
     refused("hardware", "show", "a100", words=["a100-sxm4-40gb"])
     refused("hardware", "show", "", words=["''"])
     refused("hardware", "show", "missing.toml", words=["missing.toml"])
+
+
+def test_a_name_of_nothing_is_answered_with_the_nearest_of_all_kinds(refused):
+    """An accelerator, a node type or a region may be meant; a name that two regions have says which."""
+    refused("hardware", "show", "Germny", words=("accelerator, node type or region", "Germany"))
+    refused("hardware", "show", "dgx-a10", words=("dgx-a100",))
+    refused("hardware", "show", "Georgia", words=("could mean several", "GE (Georgia)", "US-GA (Georgia)"))
+    refused("hardware", "show", "a100", words=("could mean several", "a100-sxm4-40gb"))

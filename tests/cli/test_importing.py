@@ -49,6 +49,19 @@ def test_rows_become_records_and_the_rest_is_counted(wattlaw, table, tmp_path):
     assert store.read_bytes() == before
 
 
+def test_what_keeps_records_from_a_law_is_named(wattlaw, table, tmp_path):
+    """A map that leaves fields out says which, so that they can be added to it."""
+    columns = tmp_path / "columns.toml"
+    columns.write_text(
+        'source = "a table"\n[[records]]\nrecord_id = "source_row"\n[records.recipe]\nbatch_size = "batch_size"\n'
+    )
+    command = ("import", "csv", table(*ROWS), "--columns", columns, "-o", tmp_path / "records.jsonl")
+    said = wattlaw(*command)
+    assert "4 do not state a whole run" in said.out
+    assert "missing: recipe.seq_len, recipe.grad_accumulation" in said.out
+    assert {"rows": 4, "field": "hardware.gpu"} in json.loads(wattlaw(*command, "--json").out)["missing"]
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [

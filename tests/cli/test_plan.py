@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import tomllib
 from pathlib import Path
@@ -242,3 +243,55 @@ def test_a_law_without_layouts_is_refused(refused, tmp_path):
 def test_a_missing_spec_is_one_line(refused):
     """As of every verb."""
     refused("plan", "nowhere.toml", words=["nowhere.toml"])
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("--deadline", "1ms"),
+        ("--deadline", "1e308d"),
+        ("--max-energy", "1e308MWh"),
+        ("--memory-free", "100%"),
+        ("--cap", "101%"),
+        ("--cap", "-5W"),
+    ],
+)
+def test_a_quantity_out_of_range_is_shown_as_it_was_typed(refused, option, value):
+    """Unit and all, also where it is too large only after the unit is counted."""
+    refused("plan", BERT, option, value, words=(option, f"given '{value}'"))
+
+
+def test_a_cap_that_no_board_can_be_set_to_is_refused(refused):
+    """10 W of a board of 250 W is not a plan that anybody can start."""
+    refused("plan", BERT, "--cap", "10W", words=("--cap", "rtx-2080-ti", "given 10 W", "62.5 to 250 W"))
+
+
+def test_a_figure_of_another_form_is_refused_before_the_search(refused, tmp_path):
+    """The name of the file says its form, and nothing is written under other names."""
+    pytest.importorskip("vl_convert")
+    refused("plan", BERT, "--figure", tmp_path / "front.txt", words=("--figure", "front.txt", ".png"))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_saved_plan_replaces_no_file_that_says_something_else(refused, wattlaw, tmp_path):
+    """The same plan may be saved again; a run spec of the same name, such as the one planned, stays as it is."""
+    choice = ("plan", BERT, "--strategies", "single")
+    assert [wattlaw(*choice, "--save", tmp_path / "plan").code for _ in range(2)] == [0, 0]
+    mine = tmp_path / "run.toml"
+    mine.write_text("mine")
+    refused(*choice, "--save", tmp_path, words=("run.toml", "there already"))
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["run.toml"]
+    assert mine.read_text() == "mine"
+    refused(*choice, "--save", "", words=("--save", "empty path"))
+    refused(*choice, "--save", mine, words=("a file, not a folder",))
+
+
+def test_a_folder_whose_name_is_no_text_can_hold_a_plan(wattlaw, tmp_path):
+    """Linux allows any bytes in a name; the command names the run spec by the same bytes."""
+    folder = tmp_path / os.fsdecode(b"plan-\xff")
+    try:
+        folder.mkdir()
+    except OSError:
+        pytest.skip("this file system wants names in UTF-8")
+    assert wattlaw("plan", BERT, "--strategies", "single", "--save", folder).code == 0
+    assert b"plan-\xff" in (folder / "launch.sh").read_bytes()

@@ -224,3 +224,12 @@ def test_a_law_without_time_prices_no_hours(options):
     given = {name: typed[name] for name in NAMES}
     with pytest.raises(ConfigError, match=f"{options[0].partition('=')[0]}: needs to know how long"):
         account(given, spec, replace(prediction, duration_s=None, power_w=None))
+
+
+@pytest.mark.parametrize(
+    "option", ["--price-per-kwh", "--price-per-device-hour", "--carbon-g-per-kwh", "--pue", "--device-life-hours"]
+)
+def test_a_figure_whose_products_are_not_finite_is_refused(refused, run_options, option):
+    """JSON has no infinity, and no currency has such a price."""
+    extra = ("--embodied", "1") if option == "--device-life-hours" else ()
+    refused("predict", *run_options, *extra, option, "1e308", "--json", words=(option, "1e308", "<= 1e+12"))

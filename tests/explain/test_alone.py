@@ -10,6 +10,7 @@ from wattlaw.explain import explain
 from wattlaw.explain.alone import MESSAGES, alone
 from wattlaw.explain.work import works
 from wattlaw.features.physical import physical_columns
+from wattlaw.law.beyond import toward_common
 from wattlaw.law.bundled import bundled
 from wattlaw.law.step_terms import COLUMNS, PARAMETERS, terms
 from wattlaw.parallel.layout import Layout
@@ -19,7 +20,9 @@ def law_of(spec, **changes):
     """The terms of one run, with columns changed; the shipped parameters of its machine."""
     table = physical_columns([spec])
     columns = {name: table.numbers(name) for name in COLUMNS}
-    own = bundled().machines[spec.accelerator.name].parameters
+    machine = spec.accelerator.name
+    own = dict(bundled().machines[machine].parameters)
+    own["matrix_fraction"] = toward_common(own["matrix_fraction"], bundled(), machine, columns)
     columns |= {name: 0 * columns[name] + value for name, value in changes.items()}
     return terms({parameter.name: own[parameter.name] for parameter in PARAMETERS}, columns)
 

@@ -54,6 +54,15 @@ def test_bert_base_by_hand(spec):
     assert (found["num_layers"], found["num_devices"], found["num_nodes"]) == (L, 1, 1)
 
 
+def test_steps_alone_are_a_window_without_an_epoch(spec):
+    """A measured window begins no epoch; samples and tokens are whole trainings, of one epoch where none are named."""
+    steps = replace(spec.recipe, steps=10, samples=None, epochs=None)
+    assert row(replace(spec, recipe=steps))["num_epochs"] == 0
+    assert row(replace(spec, recipe=replace(steps, epochs=2)))["num_epochs"] == 2
+    for whole in ({"samples": 1000}, {"tokens": 1e6}):
+        assert row(replace(spec, recipe=replace(steps, steps=None, **whole)))["num_epochs"] == 1
+
+
 def test_a_fused_kernel_computes_scores_again_and_skips_what_the_mask_leaves_out(spec):
     """Encoder: 2 B S^2 d L more. Decoder: S (S + 1) / 2 pairs, of which eager attention computes all S^2."""
     fused = replace(spec, recipe=replace(spec.recipe, attention_kernel="fused"))
@@ -200,6 +209,20 @@ def test_expert_parallelism_deals_out_experts_and_keeps_the_rows(gpt):
     assert dealt["optimizer_traffic_bytes"] == pytest.approx(28 * (dense + experts / 4), rel=1e-12)
     shards = row(on(mixture, "fsdp x ep", 4))
     assert shards["optimizer_traffic_bytes"] == pytest.approx(28 * alone["weights"] / 4, rel=1e-12)
+
+
+@pytest.mark.parametrize("targets", ["attention", "all-linear"])
+def test_frozen_experts_that_are_dealt_out_are_left_unread_twice_and_make_no_gradients(gpt, targets):
+    """Two passes read a frozen expert and nothing writes its gradient: a third less than trained."""
+    recipe = replace(gpt.recipe, adapter_rank=8, adapter_targets=targets)
+    spec = replace(gpt, architecture=preset("mixtral-8x7b"), recipe=recipe)
+    alone = row(replace(spec, layout=Layout()))
+    dealt = row(on(spec, "ep", 4))
+    frozen = 3 / 4 * 32 * 8 * 3 * 4096 * 14336
+    adapters = alone["weights"] - dealt["weights"] - frozen
+    assert adapters >= 0
+    unread = alone["block_traffic_bytes"] - dealt["block_traffic_bytes"]
+    assert unread == pytest.approx(2 * (2 * frozen + 3 * adapters), rel=1e-12)
 
 
 @pytest.mark.parametrize(("software", "share"), [("eager", 1), ("fused", 1 / 3), ("graphs", 0)])

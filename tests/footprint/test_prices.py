@@ -104,6 +104,8 @@ def test_prices_by_the_name_of_the_device():
         {"price_per_kwh": float("nan")},
         {"price_per_device_hour": float("inf")},
         {"price_per_device_hour": {"l4": -1.0}},
+        {"price_per_kwh": 1e308},
+        {"pue": 1e308},
     ],
 )
 def test_figures_that_cannot_be_are_refused(figures):

@@ -12,12 +12,13 @@ from wattlaw.features.table import Table
 from wattlaw.hardware import accelerator
 from wattlaw.law.beyond import toward_common
 from wattlaw.law.bundled import bundled
-from wattlaw.law.calibration import Calibration
+from wattlaw.law.calibration import Anchor, Calibration, MachineCalibration, Residuals
 from wattlaw.law.step import StepLaw
 from wattlaw.parallel import Layout
 from wattlaw.run import RunSpec
 from wattlaw.workload import Recipe, preset
 
+BOARD = "l4"
 COMMON = 0.6
 KNOWN = Calibration(
     law="step",
@@ -28,13 +29,15 @@ KNOWN = Calibration(
 
 def fraction(own: float, flop: float, kernels: float = 500.0, calibration: Calibration = KNOWN) -> float:
     """Share of the peak of one step."""
-    return float(toward_common(own, calibration, {"block_flop": flop, "block_kernels": kernels}))
+    return float(toward_common(own, calibration, BOARD, {"block_flop": flop, "block_kernels": kernels}))
 
 
 def test_within_the_fit_a_machine_keeps_its_own() -> None:
     """Up to the largest step that was measured nothing changes, to the last bit, whatever company a run has."""
     assert fraction(0.2, 1e12) == 0.2
-    together = toward_common(np.full(2, 0.2), KNOWN, {"block_flop": np.array([1e11, 1e15]), "block_kernels": 500.0})
+    together = toward_common(
+        np.full(2, 0.2), KNOWN, BOARD, {"block_flop": np.array([1e11, 1e15]), "block_kernels": 500.0}
+    )
     assert together[0] == 0.2
     assert together[1] == fraction(0.2, 1e15)
 
@@ -69,6 +72,14 @@ def test_a_fast_machine_stays_fast(own: float) -> None:
 def test_without_a_range_or_a_common_value_nothing_is_known(calibration: Calibration) -> None:
     """A calibration that does not say what it saw, or what is common, leaves a machine its own."""
     assert fraction(0.2, 1e18, calibration=calibration) == 0.2
+
+
+def test_what_a_probe_measured_stays() -> None:
+    """A probe multiplies large matrices: its rate is not that of small ones."""
+    anchor = Anchor(parameter="matrix_fraction", value=0.2, spread=0.1)
+    probed = MachineCalibration(parameters={"matrix_fraction": 0.2}, residuals=Residuals(), anchors=(anchor,))
+    assert fraction(0.2, 1e18, calibration=replace(KNOWN, machines={BOARD: probed})) == 0.2
+    assert fraction(0.2, 1e18, calibration=replace(KNOWN, machines={"other": probed})) > 0.5
 
 
 def test_a_board_that_small_models_were_measured_on_is_no_slower_than_its_twin() -> None:

@@ -128,3 +128,12 @@ def test_only_capped_runs_are_solved(spec):
     both = terms(rows, {name: table.numbers(name) for name in COLUMNS})
     assert both.energy_j.shape == (2, 2)
     np.testing.assert_allclose(both.energy_j[0], together.energy_j[:2], rtol=1e-12)
+
+
+def test_a_cap_of_next_to_nothing_draws_next_to_nothing():
+    """However small the cap, its powers stay finite, and what is drawn never rises as it falls."""
+    caps = np.array([1e-300, 1e-12, 1e-6, 1.0, 100.0])
+    found = drawn_w(caps, np.full(5, 300.0), np.full(5, 250.0))
+    assert np.isfinite(found).all()
+    assert (np.diff(found) >= 0).all()
+    assert found[:3].max() < 1e-3

@@ -85,7 +85,7 @@ def test_an_unknown_machine_is_cold_and_said_so(spec):
     """An H100 host: not in the domain, a warning that names it, and a wider interval than the known hosts have."""
     found = one(replace(spec, accelerator=accelerator("h100-sxm5-80gb")))
     assert (found.cold, found.in_domain) == (True, False)
-    assert "cold: nothing was measured on a h100-sxm5-80gb host" in found.warnings[0]
+    assert "cold: nothing was measured on hosts with h100-sxm5-80gb" in found.warnings[0]
     known = one(spec)
     assert found.energy_j.high / found.energy_j.low > known.energy_j.high / known.energy_j.low
 
@@ -159,6 +159,21 @@ def test_a_batch_that_does_not_fit_is_refused_with_its_parts(spec):
     assert "the run does not fit into a device's memory; given at least " in message
     for part in ("weights", "gradients", "optimizer", "activations", "11 GiB on rtx-2080-ti", "a smaller batch_size"):
         assert part in message
+
+
+def test_a_batch_that_leaves_no_room_for_the_framework_is_doubted(spec):
+    """Between what tensors need and what a framework reserves a run may fit or not."""
+    sizes = range(32, 4096, 32)
+    doubted = []
+    for batch_size in sizes:
+        larger = replace(spec, recipe=replace(spec.recipe, batch_size=batch_size, samples=None, epochs=None, steps=10))
+        try:
+            doubted.append(any(warning.startswith("may not fit") for warning in one(larger).warnings))
+        except ConfigError:
+            break
+    assert not doubted[0]
+    assert doubted[-1]
+    assert doubted == sorted(doubted)
 
 
 def test_several_nodes_without_a_node_type_are_refused(spec):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import fields, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,9 +18,11 @@ from wattlaw.parallel.memory import (
     device_memory,
     first_in_flight,
 )
+from wattlaw.run import read_spec
 from wattlaw.workload import Recipe, from_sizes, preset, step_cost
 
 GIB = 2**30
+EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
 def cost(name="gpt2", **changes):
@@ -352,3 +355,12 @@ def test_what_torch_allocates_at_most_is_what_is_counted(counted, name):
     memory = device_memory(step_cost(model, recipe, attention="full", head="counted"), Layout())
     ratio = (memory.total_bytes + memory.buffers_bytes) / counted(model, recipe)
     assert 0.85 < ratio < 1.35, f"{ratio:.3f}"
+
+
+@pytest.mark.parametrize("name", ["bert-base-sst2", "llama2-7b-fsdp", "llama2-7b-lora"])
+def test_the_examples_fit_with_what_a_framework_reserves(name):
+    """A run that is shipped to be copied starts on its own device, with a tenth of the memory left free."""
+    spec = read_spec(EXAMPLES / f"{name}.toml")
+    undivided = step_cost(spec.architecture, spec.recipe, attention="full", head="counted")
+    memory = device_memory(undivided, spec.layout, micro_batches=spec.recipe.grad_accumulation)
+    assert memory.reserved_bytes < 0.9 * spec.accelerator.memory_bytes

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from wattlaw.errors import ConfigError
+from wattlaw.hardware import node_type
 from wattlaw.law.prediction import predict
 from wattlaw.plan.compare import chances, compare
 
@@ -46,3 +47,11 @@ def test_one_run_is_no_comparison(run, calibration):
     """Two at least."""
     with pytest.raises(ConfigError, match="two runs"):
         compare([run], calibration)
+
+
+def test_different_hosts_are_said(run, calibration):
+    """A named node brings its own host and an unnamed one does not: their energies are not of the same kind."""
+    named = replace(run, node=node_type("pcie-box"))
+    assert compare([run, run], calibration).warnings == compare([named, named], calibration).warnings == ()
+    (warning,) = compare([run, named], calibration).warnings
+    assert "not of the same kind" in warning

@@ -74,3 +74,12 @@ def test_a_large_model_on_a_thousand_devices_is_searched_whole(problem, offer, c
     assert best.memory_bytes <= best.memory_allowed_bytes
     assert best.spec.layout.num_devices <= 1024
     assert best.prediction.duration_s.mid <= 90 * 86400
+
+
+def test_offers_with_different_hosts_are_said(problem, offer, calibration):
+    """The same boards with and without their node type: the bare ones look greener, which is said."""
+    bare, boxed = offer(), offer(node="pcie-box")
+    choices = ((bare,), (boxed,), (bare, boxed))
+    found = [plan(problem(offers=offers), calibration).warnings for offers in choices]
+    assert found[0] == found[1] == ()
+    assert "not of the same kind" in found[2][0]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
+from rich.console import Console
 
 from wattlaw.explain import explain
 from wattlaw.hardware import accelerator
 from wattlaw.law.bundled import bundled
 from wattlaw.parallel.layout import Layout
+from wattlaw.report import quantities
 from wattlaw.report.explain import tree_mapping, tree_table
 from wattlaw.run import RunSpec
 from wattlaw.workload import Recipe, preset
@@ -51,3 +55,13 @@ def test_a_table_shows_blocks_together_and_bars_of_shares(tree):
     assert all(len(bar) <= 10 for bar in bars)
     assert len(list(tree_table(tree, depth=0).columns[0].cells)) == 1
     assert len(texts) > len(list(tree_table(tree, depth=1).columns[0].cells))
+
+
+def test_on_a_narrow_terminal_no_number_loses_its_end(tree):
+    """Names fold and bars are cut; energies keep their units and shares their signs."""
+    console = Console(width=60, record=True, file=io.StringIO())
+    console.print(tree_table(tree, depth=2))
+    lines = console.export_text().splitlines()
+    assert max(map(len, lines)) <= 60
+    assert "\u2026" not in "".join(lines)
+    assert any("100.0%" in line and quantities.energy(tree.energy_j) in line for line in lines)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from wattlaw.errors import DataError
 from wattlaw.law.bundled import bundled
 from wattlaw.law.fitting import measured
 from wattlaw.law.laws import law_named
@@ -124,6 +125,10 @@ def test_the_diagnostics_of_a_law_are_drawn(records, law):
 
 def test_a_report_of_records_is_whole(records):
     """A document of records counts them all, and a fit's has the parameters first."""
+    alone = [record for record in records[:20] if record.spec.layout.num_devices == 1]
+    untold = [replace(record, energies=(), observed={}) for record in alone]
+    with pytest.raises(DataError, match=r"without an energy; try .* --target time"):
+        records_document(untold, bundled(), fitted=False)
     document = records_document(records[:20], bundled(), fitted=False)
     assert document.title == "20 records"
     assert [section.heading for section in document.sections] == ["What was measured", "Diagnostics of the law"]

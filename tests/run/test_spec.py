@@ -29,6 +29,17 @@ def test_examples_can_be_run(path):
     assert read_spec(path).name
 
 
+def test_a_run_that_ends_before_its_first_step_is_refused(tables):
+    """Fractions of an epoch are fine as long as there is one step of the optimizer in them."""
+    tables["recipe"] |= {"samples": 1000, "epochs": 0.5}
+    tables["recipe"].pop("steps", None)
+    tables["recipe"].pop("tokens", None)
+    assert spec_from_mapping(tables).recipe.epochs == 0.5
+    tables["recipe"]["epochs"] = 1e-9
+    with pytest.raises(ConfigError, match="the run ends before its first step"):
+        spec_from_mapping(tables)
+
+
 def test_example_worked():
     """The SST-2 example reads the model from its config.json and shards it over four devices."""
     spec = read_spec(EXAMPLES / "bert-base-sst2.toml")

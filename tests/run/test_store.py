@@ -156,3 +156,13 @@ def test_records_need_no_file(tmp_path, record):
     assert records_in(content, place="upload") == read_records(tmp_path / "a.jsonl")
     with pytest.raises(FileError, match="upload: line 2"):
         records_in(content + b'{"a": 1}\n', place="upload")
+
+
+def test_one_indented_json_text_is_no_store(tmp_path):
+    """A fitted law, say: one error, and no word about a record cut short before it."""
+    path = tmp_path / "law.json"
+    path.write_text('{\n  "format": "wattlaw calibration"\n}\n')
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(FileError, match="one JSON text, not a record in each line"):
+            read_records(path)

@@ -38,6 +38,24 @@ def test_what_was_computed_before_a_failure_is_in_the_file(tmp_path, monkeypatch
     assert "rehearsed_b_figures" not in sys.modules
 
 
+def test_figures_of_other_scripts_stay(tmp_path, monkeypatch):
+    """Running one script replaces its own figures in the file and no others; running all replaces the file."""
+    for name, value in (("x", "1"), ("y", "2")):
+        text = (
+            f"from claims import claims_of\ndef figures(): return [claims_of('')('{name}', 'none', {value}, '1', '')]\n"
+        )
+        (tmp_path / f"kept_{name}_figures.py").write_text(text)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(figures, "HERE", tmp_path)
+    monkeypatch.setattr(figures, "TARGET", tmp_path / "figures.json")
+    stale = {"name": "x", "target": "none", "measured": 9.0, "unit": "1", "command": "", "note": ""}
+    figures.TARGET.write_text(json.dumps([stale, {**stale, "name": "z"}]))
+    figures.collect(["kept_x"])
+    assert {one["name"]: one["measured"] for one in json.loads(figures.TARGET.read_text())} == {"z": 9.0, "x": 1.0}
+    figures.collect([])
+    assert {one["name"]: one["measured"] for one in json.loads(figures.TARGET.read_text())} == {"x": 1.0, "y": 2.0}
+
+
 def test_a_table_that_is_not_here_is_named(tmp_path, monkeypatch):
     """The tables are beside the repository, not in it."""
     monkeypatch.setattr(measured_tables, "FOLDER", tmp_path)

@@ -58,6 +58,16 @@ def test_activations_per_layer_are_korthikantis(name, length):
     assert sum(op.saved_bytes for op in found if op.in_block) == 2 * length * h * 34 + 2 * length * 5 * a * length
 
 
+def test_gpt2s_own_gelu_keeps_three_inner_widths_more():
+    """x, x / 2, tanh and 1 + tanh are kept where one kernel keeps x: 3 (4 h) numbers of 2 bytes, 24 s b h per layer."""
+    model, eager = preset("gpt2"), recipe(attention_kernel="eager", precision="fp16")
+    written_out, one_kernel = (
+        sum(op.saved_bytes for op in operations(each, eager, **FULL) if op.in_block)
+        for each in (model, with_one_kernel_gelu(model))
+    )
+    assert written_out - one_kernel == 24 * 2 * 128 * 768
+
+
 def test_selective_checkpointing_leaves_34_s_b_h():
     """Dropping scores and softmax leaves 34 s b h per layer: arXiv 2205.05198, table 2, at one device."""
     model = with_one_kernel_gelu(preset("gpt2"))

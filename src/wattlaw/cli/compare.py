@@ -37,11 +37,17 @@ def command(specs: tuple[Path, ...], law: Path | None, level: float, as_json: bo
     """
     from wattlaw.plan.compare import compare
     from wattlaw.report.compare import comparison_mapping, comparison_text
+    from wattlaw.run.spec import check_fits
     from wattlaw.run.spec_file import read_spec
 
     if len(specs) < 2:
         raise ConfigError("a comparison needs two runs", given=f"{len(specs)} SPEC", allowed="2 or more")
     runs = [read_spec(path) for path in specs]
+    for path, run in zip(specs, runs, strict=True):
+        try:
+            check_fits(run)
+        except ConfigError as error:
+            raise error.at(path) from None
     calibration = calibration_of(law)
     with about([law] if law else list(specs)):
         found = compare(runs, calibration, level=level)

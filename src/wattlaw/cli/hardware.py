@@ -9,6 +9,7 @@ import click
 from wattlaw.cli.options import as_json_option, print_json, print_rich
 
 if TYPE_CHECKING:
+    from wattlaw.errors import UnknownNameError
     from wattlaw.hardware import Accelerator, NodeType, Region
 
 EPILOG = """\b
@@ -43,22 +44,38 @@ def list_all(as_json: bool) -> None:
 def show(name: str, as_json: bool) -> None:
     """Show one accelerator by name, alias or TOML file, one node type, or one region, with its figures' sources."""
     from wattlaw.errors import UnknownNameError
-    from wattlaw.hardware import accelerator, node_type, region
+    from wattlaw.hardware import accelerator
     from wattlaw.report.hardware import show_mapping, show_text
 
     found: Accelerator | NodeType | Region
     try:
         found = accelerator(name)
     except UnknownNameError as unknown:
-        for look_up in (node_type, region):
-            try:
-                found = look_up(name)
-                break
-            except UnknownNameError:
-                continue
-        else:
-            raise unknown from None
+        found = _node_or_region(name, unknown)
     if as_json:
         print_json(show_mapping(found))
     else:
         print_rich(show_text(found))
+
+
+def _node_or_region(name: str, unknown: UnknownNameError) -> NodeType | Region:
+    """Find what is no accelerator; of a name of nothing say the nearest of all three kinds, or what it could mean."""
+    from wattlaw.errors import UnknownNameError
+    from wattlaw.hardware import accelerators, node_type, node_types, region, regions
+
+    errors = [unknown]
+    for look_up in (node_type, region):
+        try:
+            found: NodeType | Region = look_up(name)
+        except UnknownNameError as error:
+            errors.append(error)
+        else:
+            return found
+    for other in errors:
+        if not other.attempted.startswith("unknown "):
+            raise other from None
+    names = [*(one.name for one in accelerators()), *(one.name for one in node_types())]
+    names += [one.name for one in regions()]
+    raise UnknownNameError.among(
+        "accelerator, node type or region", name, names, hint="'wattlaw hardware list'"
+    ) from None

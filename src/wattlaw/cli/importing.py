@@ -109,11 +109,13 @@ def _store(file: Path, found: Import, output: Path, as_json: bool) -> None:
     added = add_new_records(output, found.records)
     reasons = Counter(skipped.reason for skipped in found.skipped)
     partial = sum(record.spec is None for record in found.records)
+    missing = Counter(field for record in found.records for field in record.missing)
     summary: dict[str, Any] = {
         "output": str(output),
         "records": len(found.records),
         "added": added,
         "without_spec": partial,
+        "missing": [{"rows": rows, "field": field} for field, rows in missing.most_common()],
         "skipped": len(found.skipped),
         "reasons": [{"rows": rows, "reason": reason} for reason, rows in reasons.most_common()],
     }
@@ -124,6 +126,7 @@ def _store(file: Path, found: Import, output: Path, as_json: bool) -> None:
     click.echo(f"{output}: {added} records added" + (f", {known} already there" if known else ""))
     if partial:
         click.echo(f"  {partial} do not state a whole run: they are kept, but no law can use them")
+        click.echo(f"    missing: {', '.join(field for field, _ in missing.most_common())}")
     if found.skipped:
         click.echo(f"  {len(found.skipped)} rows skipped")
         for reason, rows in reasons.most_common(5):

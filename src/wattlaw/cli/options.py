@@ -181,7 +181,7 @@ class OutputFolder(click.Path):
 
 def _path(value: Any, param: click.Parameter | None) -> Path:
     if not str(value):
-        raise ConfigError("an empty path", allowed="the path of a file").at(option_of(param))
+        raise ConfigError("an empty path", allowed="a path").at(option_of(param))
     return Path(value)
 
 
@@ -196,6 +196,7 @@ POSITIVE = Number(above=0)
 NOT_NEGATIVE = Number(at_least=0)
 COUNT = Number(whole=True, at_least=1)
 #: Ten times more than stand in any one place.
+FLAG = Number(whole=True, at_least=0, at_most=1)
 DEVICES = Number(whole=True, at_least=1, at_most=10_000_000)
 SHARE = Number(above=0, below=1)
 

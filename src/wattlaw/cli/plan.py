@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -26,8 +27,8 @@ from wattlaw.cli.options import (
 )
 from wattlaw.cli.plan_options import Quantity, Share, space_options
 from wattlaw.cli.predict import calibration_of
+from wattlaw.cli.prices import FIGURE, account, price_options, prices_of
 from wattlaw.cli.prices import NAMES as PRICES
-from wattlaw.cli.prices import account, price_options, prices_of
 from wattlaw.errors import ConfigError, FileError, WattlawError
 
 if TYPE_CHECKING:
@@ -118,6 +119,8 @@ def command(
     from wattlaw.plan.planning import plan
 
     given = {name: value for name, value in options.items() if value not in (None, ())}
+    if figure is not None:
+        _require_form(figure)
     calibration = calibration_of(law)
     problem = _problem(spec, given)
     with about([law] if law else []), working("planning", shown=not as_json):
@@ -127,6 +130,15 @@ def command(
     if figure is not None:
         _draw(found, calibration, figure, curve, crossed)
     _show(found, started, given, spec, as_json=as_json, curve=curve, crossed=crossed)
+
+
+def _require_form(figure: Path) -> None:
+    from wattlaw.report.figures.saving import require_form
+
+    try:
+        require_form(figure)
+    except ConfigError as error:
+        raise error.at("--figure") from None
 
 
 def _problem(file: Path, given: dict[str, Any]) -> Problem:
@@ -253,7 +265,7 @@ def _device_price(text: str) -> tuple[str, float]:
     try:
         if not equals:
             raise ConfigError("not a device and its price", given=repr(text), allowed="NAME=PRICE")
-        return accelerator(name.strip()).name, Number(at_least=0).convert(price.strip(), None, None)
+        return accelerator(name.strip()).name, FIGURE.convert(price.strip(), None, None)
     except WattlawError as error:
         error.place = None
         raise error.at("--device-price") from None
@@ -290,7 +302,7 @@ def _launched(found: Plan, file: Path, folder: Path | None) -> Launch | None:
 
 def _refuse_other(path: Path, text: str) -> None:
     """Refuse to replace a file that says something else: it may be the run that the plan is of."""
-    if path.exists() and path.read_bytes() != text.encode():
+    if path.exists() and path.read_bytes() != os.fsencode(text):
         raise FileError("is there already, and says something else", allowed="a new folder for --save").at(path)
 
 

@@ -11,6 +11,7 @@ import click
 from wattlaw.cli.options import (
     COUNT,
     DEVICES,
+    FLAG,
     NOT_NEGATIVE,
     POSITIVE,
     SHARE,
@@ -58,6 +59,9 @@ PLACES = {
     "pipeline_parallel": ("layout", "pipeline_parallel"),
     "context_parallel": ("layout", "context_parallel"),
     "expert_parallel": ("layout", "expert_parallel"),
+    "pipeline_interleaving": ("layout", "pipeline_interleaving"),
+    "sequence_parallel": ("layout", "sequence_parallel"),
+    "vocabulary_parallel": ("layout", "vocabulary_parallel"),
     "num_nodes": ("layout", "num_nodes"),
     "batch_size": ("recipe", "batch_size"),
     "seq_len": ("recipe", "seq_len"),
@@ -132,6 +136,9 @@ def _layout_names() -> Iterable[str]:
 @click.option("--pipeline-parallel", type=COUNT, help="Stages of the pipeline within a product.")
 @click.option("--context-parallel", type=DEVICES, help="Devices that divide one sequence, within a product.")
 @click.option("--expert-parallel", type=DEVICES, help="Ranks that the experts are dealt out to, within a product.")
+@click.option("--pipeline-interleaving", type=COUNT, help="Runs of blocks per stage of the pipeline.")
+@click.option("--sequence-parallel", type=FLAG, help="1: tensor-parallel devices divide norms and dropout too.")
+@click.option("--vocabulary-parallel", type=FLAG, help="1: tensor-parallel devices divide the vocabulary too.")
 @click.option("--batch-size", type=COUNT, help="Sequences per device and micro-step.")
 @click.option("--seq-len", type=COUNT, help="Tokens per sequence.")
 @click.option("--padded-len", type=POSITIVE, help="Mean tokens per sequence that are computed, after padding.")

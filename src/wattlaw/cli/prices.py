@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from wattlaw.cli.options import NOT_NEGATIVE, POSITIVE, Duration, InputPath, Name, Number, option_of
+from wattlaw.cli.options import Duration, InputPath, Name, Number, option_of
 from wattlaw.errors import ConfigError, WattlawError
-from wattlaw.units import SI_PER_UNIT
+from wattlaw.units import LARGEST_FIGURE, SI_PER_UNIT
 
 if TYPE_CHECKING:
     from wattlaw.footprint import Prices, Timing
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from wattlaw.run.spec import RunSpec
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+FIGURE = Number(at_least=0, at_most=LARGEST_FIGURE)
 
 
 class _Making(Number):
@@ -64,11 +65,13 @@ def _scopes() -> tuple[str, ...]:
 
 
 _OPTIONS = (
-    click.option("--pue", type=Number(at_least=1), help="Energy of the facility over that of its nodes."),
+    click.option(
+        "--pue", type=Number(at_least=1, at_most=LARGEST_FIGURE), help="Energy of the facility over that of its nodes."
+    ),
     click.option(
         "--region", metavar="CODE", help="Whose electricity is used, such as DE or US-CA: its mean intensity."
     ),
-    click.option("--carbon-g-per-kwh", type=NOT_NEGATIVE, help="Carbon intensity of the electricity."),
+    click.option("--carbon-g-per-kwh", type=FIGURE, help="Carbon intensity of the electricity."),
     click.option(
         "--carbon-series",
         metavar="CSV",
@@ -80,7 +83,7 @@ _OPTIONS = (
         type=Name("scope", _scopes),
         help="Which intensity of Electricity Maps: life-cycle (where none is given) or direct.",
     ),
-    click.option("--price-per-kwh", type=NOT_NEGATIVE, help="Price of electricity, in any currency."),
+    click.option("--price-per-kwh", type=FIGURE, help="Price of electricity, in any currency."),
     click.option(
         "--tariff",
         metavar="FILE",
@@ -91,19 +94,23 @@ _OPTIONS = (
         "--price-per-device-hour",
         "--price-per-gpu-hour",
         "price_per_device_hour",
-        type=NOT_NEGATIVE,
+        type=FIGURE,
         help="Price of renting one device, in the same currency.",
     ),
     click.option(
         "--embodied",
         metavar="[KG]",
-        type=_Making(above=0),
+        type=_Making(at_most=LARGEST_FIGURE, above=0),
         is_flag=False,
         flag_value="published",
         help="Count what making the hardware emitted: KG per device with its share of the host, or the published "
         "figure where none is given.",
     ),
-    click.option("--device-life-hours", type=POSITIVE, help="Hours that a device works in its life, for --embodied."),
+    click.option(
+        "--device-life-hours",
+        type=Number(at_least=1, at_most=LARGEST_FIGURE),
+        help="Hours that a device works in its life, for --embodied.",
+    ),
     click.option("--start", metavar="TIME", type=_Moment(), help="When the run starts: now, or 2026-01-31T14:00Z."),
     click.option(
         "--window",

@@ -127,7 +127,7 @@ def _answers(calibration: Calibration, table: Table) -> StepTerms:
     own = calibration.machines[machine].parameters if machine in calibration.machines else calibration.parameters
     parameters = {parameter.name: own[parameter.name] for parameter in PARAMETERS}
     columns = {name: float(table.numbers(name)[0]) for name in COLUMNS}
-    parameters["matrix_fraction"] = float(toward_common(parameters["matrix_fraction"], calibration, columns))
+    parameters["matrix_fraction"] = float(toward_common(parameters["matrix_fraction"], calibration, machine, columns))
     asked = _rows(columns)
     asked["attention_share"][list(QUESTIONS).index("attention_flop")] = 1.0
     return terms(_rows(parameters), asked)

@@ -218,11 +218,12 @@ def _with_fewer_experts(op: Operation, operand_bytes: int, kept: Quantity) -> Op
         return op
     share = 1 - op.of_experts * (1 - kept)
     unread_bytes = (1 - share) * operand_bytes * op.weights
+    unmade_bytes = (1 - share) * operand_bytes * (op.weights - op.frozen_weights)  # gradients
     again = 0 if plainly(op.recompute_bytes, 0) else 1
     return replace(
         op,
         forward_bytes=op.forward_bytes - unread_bytes,
-        backward_bytes=op.backward_bytes - 2 * unread_bytes,
+        backward_bytes=op.backward_bytes - unread_bytes - unmade_bytes,
         recompute_bytes=op.recompute_bytes - again * unread_bytes,
         weights=share * op.weights,
         frozen_weights=share * op.frozen_weights,
@@ -271,7 +272,10 @@ def _scheduled(batch: Batch) -> dict[str, Quantity]:
     """
     amount = schedule(batch.recipe, batch.layout)
     bubble = divided(batch.layout.pipeline_parallel - 1, batch.layout.pipeline_interleaving)
-    epochs = 1.0 if batch.recipe.epochs is None else batch.recipe.epochs
+    epochs = batch.recipe.epochs
+    if epochs is None:
+        # Steps alone are a window of a training, such as a sweep's: no epoch begins or ends in it.
+        epochs = 0.0 if batch.recipe.steps is not None else 1.0
     return {
         "micro_steps": amount.micro_steps,
         "bubble_micro_steps": amount.optimizer_steps * bubble,

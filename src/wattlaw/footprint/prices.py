@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from wattlaw.errors import ConfigError, UnknownNameError
 from wattlaw.hardware import embodied as published
-from wattlaw.units import JOULES_PER_KWH, SECONDS_PER_HOUR, Quantity, every
+from wattlaw.units import JOULES_PER_KWH, LARGEST_FIGURE, SECONDS_PER_HOUR, Quantity, every
 
 if TYPE_CHECKING:
     from wattlaw.hardware import Embodied, Region
@@ -43,8 +43,10 @@ class Prices:
 
     def __post_init__(self) -> None:
         """Refuse a PUE below 1, prices and intensities below 0, and two ways to say the intensity."""
-        if self.pue is not None and not every((self.pue >= 1) & (self.pue < float("inf"))):
-            raise ConfigError("a PUE is the facility's energy over its nodes'", given=self.pue, allowed=">= 1")
+        if self.pue is not None and not every((self.pue >= 1) & (self.pue <= LARGEST_FIGURE)):
+            raise ConfigError(
+                "a PUE is the facility's energy over its nodes'", given=self.pue, allowed=f">= 1, <= {LARGEST_FIGURE:g}"
+            )
         rents = self.price_per_device_hour
         named = (
             {f"price_per_device_hour of {name}": price for name, price in rents.items()}
@@ -53,8 +55,8 @@ class Prices:
         )
         figures = {"price_per_kwh": self.price_per_kwh, "carbon_g_per_kwh": self.carbon_g_per_kwh, **named}
         for name, figure in figures.items():
-            if figure is not None and not every((figure >= 0) & (figure < float("inf"))):
-                raise ConfigError(f"{name} must not be negative", given=figure, allowed=">= 0")
+            if figure is not None and not every((figure >= 0) & (figure <= LARGEST_FIGURE)):
+                raise ConfigError(f"{name} is out of range", given=figure, allowed=f">= 0, <= {LARGEST_FIGURE:g}")
         if self.region is not None and self.carbon_g_per_kwh is not None:
             raise ConfigError(
                 "a region is one way to say the carbon intensity, carbon_g_per_kwh another",

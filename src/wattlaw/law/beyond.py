@@ -9,6 +9,7 @@ work as was measured, and the rest of a larger step is done at the common one:
     known               = most of the fit, and more for more kernels than the fit had, in proportion
 
 Only a value below the common one is taken for such waiting; one above it stays: products get no slower by being large.
+So does one that a probe measured, whose products were large.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ if TYPE_CHECKING:
     from wattlaw.law.calibration import Calibration
 
 
-def toward_common(own: Any, calibration: Calibration, columns: Mapping[str, Any]) -> Any:
+def toward_common(own: Any, calibration: Calibration, machine: Any, columns: Mapping[str, Any]) -> Any:
     """Return the share of the peak that products reach, by what a machine has of its own and how large its steps are.
 
     Args:
         own: the machine's ``matrix_fraction``, a number or one per run; the common one where nothing was measured.
         calibration: of the step law: the common value, and the domain that says how large measured steps were.
+        machine: name of the accelerator, or one per run.
         columns: of ``features.physical``, numbers or of shape ``[runs]``.
 
     Returns:
@@ -40,5 +42,12 @@ def toward_common(own: Any, calibration: Calibration, columns: Mapping[str, Any]
         return own
     known_flop = most_flop * np.maximum(columns["block_kernels"] / most_kernels, 1.0)
     share = known_flop / np.maximum(columns["block_flop"], known_flop)
+    probed = [
+        name
+        for name, seen in calibration.machines.items()
+        if any(anchor.parameter == "matrix_fraction" for anchor in seen.anchors)
+    ]
     moved = (share < 1) & (own < common)
+    if probed:
+        moved = moved & ~np.isin(machine, probed)
     return np.where(moved, 1 / (share / own + (1 - share) / common), own) if np.any(moved) else own

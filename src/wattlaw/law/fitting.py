@@ -112,7 +112,11 @@ def _said(within: tuple[Boundary, ...]) -> str:
 
 def _other_boundary(records: Sequence[RunRecord]) -> str | None:
     found = sorted({energy.boundary for record in records for energy in record.energies})
-    return f"boundary {' or '.join(found)}" if found else "records that were measured"
+    return (
+        f"boundary {' or '.join(found)}"
+        if found
+        else "records with an energy; the step law also learns from times alone"
+    )
 
 
 def fit_records(

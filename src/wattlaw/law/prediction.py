@@ -18,7 +18,9 @@ from wattlaw.law.calibration import Calibration, Estimate
 from wattlaw.law.interval import Interval, ends_of_runs, is_cold, outside_columns, require_level
 from wattlaw.law.laws import law_named
 from wattlaw.law.power_cap import SETTABLE_SHARE
+from wattlaw.parallel.memory import DeviceMemory
 from wattlaw.run.spec import RunSpec, check_fits
+from wattlaw.units import BYTES_PER_GIB
 
 if TYPE_CHECKING:
     from wattlaw.hardware import Accelerator
@@ -65,8 +67,7 @@ def predict(specs: Sequence[RunSpec], calibration: Calibration, *, level: float 
     require_level(level)
     if not specs:
         return ()
-    for spec in specs:
-        check_fits(spec)
+    memory = [check_fits(spec) for spec in specs]
     law = law_named(calibration.law)
     table = columns_of(specs, calibration)
     covered = law.covers(calibration, table)
@@ -78,7 +79,7 @@ def predict(specs: Sequence[RunSpec], calibration: Calibration, *, level: float 
             hint="the step law, or a fit to records that have it",
         )
     estimate = law.estimate(calibration, table)
-    return tuple(_predictions(specs, table, calibration, estimate, level))
+    return tuple(_predictions(specs, memory, table, calibration, estimate, level))
 
 
 def columns_of(specs: Sequence[RunSpec], calibration: Calibration) -> Table:
@@ -102,8 +103,28 @@ def columns_of(specs: Sequence[RunSpec], calibration: Calibration) -> Table:
     )
 
 
+def host_doubt(has_node: Sequence[bool], boundary: str) -> str | None:
+    """Say so where energies that are set beside one another hold different hosts.
+
+    Args:
+        has_node: of each run, whether its node type is named.
+        boundary: of the energies.
+    """
+    if boundary == "accelerators" or all(has_node) or not any(has_node):
+        return None
+    return (
+        "energies are not of the same kind: where a node type is named its own host counts, elsewhere the few tens of "
+        "watts of the runs that the law was fitted to; name node types for all or for none"
+    )
+
+
 def _predictions(
-    specs: Sequence[RunSpec], table: Table, calibration: Calibration, estimate: Estimate, level: float
+    specs: Sequence[RunSpec],
+    memory: Sequence[DeviceMemory],
+    table: Table,
+    calibration: Calibration,
+    estimate: Estimate,
+    level: float,
 ) -> Iterator[Prediction]:
     cold = is_cold(calibration, table)
     outside = outside_columns(calibration, table)
@@ -125,7 +146,7 @@ def _predictions(
             cold=bool(cold[row]),
             in_domain=not cold[row] and not outside[row],
             outside=outside[row],
-            warnings=tuple(_warnings(spec, calibration, cold=bool(cold[row]), outside=outside[row])),
+            warnings=tuple(_warnings(spec, memory[row], calibration, cold=bool(cold[row]), outside=outside[row])),
         )
 
 
@@ -139,14 +160,20 @@ def _intervals(
     ]
 
 
-def _warnings(spec: RunSpec, calibration: Calibration, *, cold: bool, outside: tuple[str, ...]) -> Iterator[str]:
+def _warnings(
+    spec: RunSpec, memory: DeviceMemory, calibration: Calibration, *, cold: bool, outside: tuple[str, ...]
+) -> Iterator[str]:
+    if memory.reserved_bytes > spec.accelerator.memory_bytes:
+        needed, held = (size / BYTES_PER_GIB for size in (memory.reserved_bytes, spec.accelerator.memory_bytes))
+        yield f"may not fit: about {needed:.3g} of {held:.3g} GiB per device with what a framework reserves"
     own = calibration.machines.get(spec.accelerator.name)
     if own is not None and own.residuals.duration and not own.residuals.energy:
-        yield f"the energy is cold: times alone were measured on a {spec.accelerator.name} host"
+        yield f"the energy is cold: times alone were measured on hosts with {spec.accelerator.name}"
     if spec.power_limit_w is not None:
         yield from _cap_warnings(spec.power_limit_w, spec.accelerator)
     if cold:
-        yield f"cold: nothing was measured on a {spec.accelerator.name} host; a few runs and `wattlaw fit` narrow this"
+        name = spec.accelerator.name
+        yield f"cold: nothing was measured on hosts with {name}; a few runs and `wattlaw fit` narrow this"
     if outside:
         yield f"outside of the range that the calibration saw: {', '.join(outside)}"
     yield from calibration.warnings

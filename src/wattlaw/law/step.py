@@ -123,7 +123,7 @@ class StepLaw:
             for parameter in PARAMETERS
         }
         columns = {name: table.numbers(name) for name in COLUMNS}
-        rows["matrix_fraction"] = toward_common(rows["matrix_fraction"], calibration, columns)
+        rows["matrix_fraction"] = toward_common(rows["matrix_fraction"], calibration, table.text("machine"), columns)
         found = terms(rows, columns)
         factors = _left_factors(calibration, table)
         energy, duration = factors.get("energy", 1.0), factors.get("duration", 1.0)

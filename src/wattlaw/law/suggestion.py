@@ -93,8 +93,7 @@ def suggest(
     """Choose the runs that teach most about a machine.
 
     Args:
-        candidates: what can be measured, all on one kind of accelerator, with the steps that a measurement makes. They
-            are taken without the set-up of an epoch, which a measured window does not hold.
+        candidates: what can be measured, all on one kind of accelerator, with the steps that a measurement makes.
         calibration: of the step law, which says what is known of the machine so far.
         num_runs: how many to choose; fewer where the budget is spent before.
         targets: the runs that are to be predicted; the candidates where none are named.
@@ -111,7 +110,7 @@ def suggest(
     machine = _machine_of([*candidates, *targets])
     if num_runs < 1:
         raise ConfigError("a suggestion needs runs", given=num_runs, allowed="1 or more")
-    table = _without_setup(physical_columns(candidates))
+    table = physical_columns(candidates)
     wanted = physical_columns(targets) if targets else table
     fitting = np.array([_fits(spec) for spec in candidates])
     if not fitting.any():
@@ -179,10 +178,6 @@ def _fits(spec: RunSpec) -> bool:
     except ConfigError:
         return False
     return True
-
-
-def _without_setup(table: Table) -> Table:
-    return table.with_columns(num_epochs=np.zeros(len(table)))
 
 
 def _machine_of(specs: Sequence[RunSpec]) -> str:

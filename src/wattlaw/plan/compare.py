@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from wattlaw.errors import ConfigError
-from wattlaw.law.prediction import Prediction, columns_of, predict
+from wattlaw.law.prediction import Prediction, columns_of, host_doubt, predict
 from wattlaw.plan.confidence import assumption, draw_errors
 from wattlaw.run.amount import schedule
 
@@ -44,6 +44,12 @@ class Comparison:
     duration: Chances | None
     energy_per_token: Chances
     assumption: str
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Doubts about the comparison, one line each."""
+        doubt = host_doubt([spec.node is not None for spec in self.specs], self.predictions[0].boundary)
+        return () if doubt is None else (doubt,)
 
     @property
     def same_amount(self) -> bool:

@@ -232,8 +232,9 @@ class GroupCosts:
             assert found.duration_s is not None
             return found.energy_j, found.duration_s
         parameters: dict[str, Any] = {one.name: self.parameters[one.name] for one in PARAMETERS}
-        own = parameters["matrix_fraction"]
-        parameters["matrix_fraction"] = toward_common(own, self.calibration, columns)
+        parameters["matrix_fraction"] = toward_common(
+            parameters["matrix_fraction"], self.calibration, self.group.offer.accelerator.name, columns
+        )
         alone = terms(parameters, columns)
         return _full(alone.energy_j, count), _full(alone.duration_s, count)
 

@@ -10,6 +10,7 @@ import numpy as np
 from wattlaw.errors import ConfigError
 from wattlaw.features.physical import physical_columns
 from wattlaw.law.interval import require_level
+from wattlaw.law.prediction import host_doubt
 from wattlaw.plan.confidence import FirstPlace, assumption, draw_errors, judge
 from wattlaw.plan.costs import check_law, priced
 from wattlaw.plan.limits import Limits, Miss, misses
@@ -76,6 +77,15 @@ class Plan:
     num_configurations: int
     num_fitting: int
     num_feasible: int
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Doubts about all of it, one line each."""
+        if self.best is None or self.best.prediction is None:
+            return ()
+        has_node = [offer.node is not None for offer in self.problem.space.offers]
+        doubt = host_doubt(has_node, self.best.prediction.boundary)
+        return () if doubt is None else (doubt,)
 
     @property
     def best(self) -> Option | None:

@@ -30,7 +30,8 @@ def comparison_mapping(comparison: Comparison, footprints: Sequence[Footprint]) 
         )
     ]
     names = ("energy", "duration", "energy_per_token", "assumption")
-    return {"runs": runs, "chances": {name: as_builtins(getattr(comparison, name)) for name in names}}
+    chances = {name: as_builtins(getattr(comparison, name)) for name in names}
+    return {"runs": runs, "chances": chances, "warnings": list(comparison.warnings)}
 
 
 def comparison_text(comparison: Comparison, footprints: Sequence[Footprint], labels: Sequence[str]) -> Group:
@@ -53,7 +54,8 @@ def comparison_text(comparison: Comparison, footprints: Sequence[Footprint], lab
     if not comparison.same_amount:
         parts.append(Text("\n! these runs do not train on the same number of tokens", style="yellow"))
     parts.append(Text(f"\n({comparison.assumption})", style="dim"))
-    warnings = dict.fromkeys(warning for one in comparison.predictions for warning in one.warnings)
+    own = (warning for one in comparison.predictions for warning in one.warnings)
+    warnings = dict.fromkeys([*comparison.warnings, *own])
     parts += [Text(f"! {for_people(warning)}", style="yellow") for warning in warnings]
     return Group(*parts)
 

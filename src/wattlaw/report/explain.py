@@ -137,8 +137,9 @@ def tree_table(tree: Node, *, depth: int) -> Table:
     from rich.text import Text
 
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("where it goes", no_wrap=True, max_width=28)
-    table.add_column("", no_wrap=True)
+    # On a narrow terminal names fold and bars are cut, so that no number loses its end.
+    table.add_column("where it goes", max_width=28, overflow="fold")
+    table.add_column("", overflow="crop")
     for name in ("energy", "share", "time", "share"):
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("bound by", no_wrap=True)

@@ -50,6 +50,7 @@ def plan_mapping(
         "objective": as_builtins(problem.objective),
         "limits": as_builtins(problem.limits),
         "level": plan.level,
+        "warnings": list(plan.warnings),
         "num_configurations": plan.num_configurations,
         "num_fitting": plan.num_fitting,
         "num_feasible": plan.num_feasible,
@@ -161,12 +162,14 @@ def plan_text(
         parts += [Text(line, no_wrap=True, overflow="ignore") for line in _commands(launch)]
     if instead is not None:
         option, started = instead
-        beyond = "" if not option.cost or not best.cost else f", {100 * (option.cost / best.cost - 1):+.2g} %"
+        beyond = "" if not option.cost or not best.cost else f", {quantities.change(option.cost / best.cost - 1)}"
         parts.append(Text(f"the next best that it runs is {title(option.spec)}{beyond}:"))
         parts += [Text(line, no_wrap=True, overflow="ignore") for line in _commands(started)]
     assert best.prediction is not None
     parts.append(Text(f"\n{provenance(best.prediction)}", style="dim"))
-    parts += [Text(f"! {for_people(warning)}", style="yellow") for warning in best.prediction.warnings]
+    parts += [
+        Text(f"! {for_people(warning)}", style="yellow") for warning in (*plan.warnings, *best.prediction.warnings)
+    ]
     return Group(*parts)
 
 
@@ -178,7 +181,7 @@ def _heading(plan: Plan) -> str:
     free = problem.limits.memory_free_fraction
     bounds.append(f"{100 * free:.3g} % of memory free")
     sure = problem.limits.confidence
-    kept = "" if sure is None else f", kept by the upper end of the {100 * sure:g} % interval"
+    kept = "" if sure is None else f", kept by the upper end of the {100 * sure:.12g} % interval"
     counts = f"{plan.num_configurations:,} configurations, {plan.num_fitting:,} fit, {plan.num_feasible:,} keep limits"
     return f"{name}: least {goal}; limits: {', '.join(bounds)}{kept}\n{counts}"
 
@@ -241,7 +244,7 @@ def _table(options: Sequence[Option], plan: Plan) -> Table:
         again = "" if spec.recipe.checkpointing == "none" else f" {spec.recipe.checkpointing}"
         beyond = ""
         if best is not None and option.cost is not None and best.cost:
-            beyond = f"{100 * (option.cost / best.cost - 1):+.2g} %"
+            beyond = quantities.change(option.cost / best.cost - 1)
         table.add_row(
             f"{int(spec.layout.num_devices)} {spec.accelerator.name}{cap}",
             _divided(spec.layout),
@@ -304,7 +307,7 @@ def why(neighbour: Neighbour, plan: Plan) -> str:
     if neighbour.cost_fraction is None:
         return ""
     goal = "cost" if plan.problem.objective.goal == "weighted" else plan.problem.objective.goal
-    return f"{goal} {100 * neighbour.cost_fraction:+.2g} %"
+    return f"{goal} {quantities.change(neighbour.cost_fraction)}"
 
 
 def missed(miss: Miss) -> str:

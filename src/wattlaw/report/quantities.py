@@ -47,6 +47,16 @@ def mass(grams: float) -> str:
     return _scaled(grams, ("g", "kg", "t"))
 
 
+def change(fraction: float) -> str:
+    """Write by how much something is more or less, in per cent.
+
+    >>> change(0.0132), change(-0.17), change(2.93)
+    ('+1.3 %', '-17 %', '+293 %')
+    """
+    per_cent = 100 * fraction
+    return f"{per_cent:+.2g} %" if abs(per_cent) < 99.5 else f"{per_cent:+,.0f} %"
+
+
 def counted(number: int, thing: str) -> str:
     """Write how many of a thing there are.
 

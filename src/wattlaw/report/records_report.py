@@ -34,6 +34,12 @@ def records_document(records: Sequence[RunRecord], calibration: Calibration, *, 
     """
     figures, missing = record_figures(records, calibration)
     if not figures:
+        if records and not any(record.energies for record in records):
+            raise DataError(
+                "nothing to draw from these records",
+                given=f"{len(records)} records without an energy",
+                hint="wattlaw fit, or wattlaw evaluate --target time",
+            )
         raise DataError("nothing to draw from these records", given=missing[0] if missing else "no records")
     seen = Section(
         heading="What was measured",

@@ -24,7 +24,7 @@ def write_atomic(path: str | Path, text: str) -> None:
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         try:
-            with part.open("w", encoding="utf-8", newline="") as file:
+            with part.open("w", encoding="utf-8", errors="surrogateescape", newline="") as file:  # of odd file names
                 file.write(text)
                 file.flush()
                 os.fsync(file.fileno())

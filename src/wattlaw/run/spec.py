@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from wattlaw.errors import ConfigError, WattlawError
-from wattlaw.parallel.memory import device_memory
+from wattlaw.parallel.memory import DeviceMemory, device_memory
+from wattlaw.run.amount import schedule
 from wattlaw.run.fields import expect_positive
 from wattlaw.units import BYTES_PER_GIB, every
 from wattlaw.workload import step_cost
@@ -56,20 +57,24 @@ def check_runnable(spec: RunSpec) -> RunSpec:
     Raises:
         ConfigError: heads or MLP that do not divide over tensor-parallel devices, blocks that do not divide over the
             stages of a pipeline, experts over their ranks or sequences over context-parallel ones, sequences longer
-            than the learned positions, or more devices than the node holds.
+            than the learned positions, less than one step, or more devices than the node holds.
     """
     _check_tensor_parallel(spec.architecture, spec.layout)
     _check_pipeline(spec.architecture, spec.layout)
     _check_experts(spec.architecture, spec.layout)
     _check_context(spec.recipe, spec.layout)
     _check_positions(spec.architecture, spec.recipe)
+    _check_amount(spec.recipe, spec.layout)
     if spec.node is not None:
         _check_node(spec.node, spec.accelerator, spec.layout)
     return spec
 
 
-def check_fits(spec: RunSpec) -> None:
+def check_fits(spec: RunSpec) -> DeviceMemory:
     """Refuse a run that needs more memory than a device has, even without what the framework adds.
+
+    Returns:
+        what it needs.
 
     Raises:
         ConfigError: with the parts that need it.
@@ -78,7 +83,7 @@ def check_fits(spec: RunSpec) -> None:
     needed = device_memory(cost, spec.layout, micro_batches=spec.recipe.grad_accumulation)
     held = spec.accelerator.memory_bytes
     if needed.total_bytes <= held:
-        return
+        return needed
     parts = {
         "weights": needed.weights_bytes,
         "gradients": needed.gradients_bytes,
@@ -149,6 +154,16 @@ def _check_positions(architecture: Architecture, recipe: Recipe) -> None:
             raise ConfigError(
                 f"{field} exceeds the model's learned positions", given=length, allowed=f"<= {positions}"
             ).at(f"[recipe] {field}")
+
+
+def _check_amount(recipe: Recipe, layout: Layout) -> None:
+    steps = schedule(recipe, layout).optimizer_steps
+    if recipe.epochs is not None and not every(steps >= 1):
+        raise ConfigError(
+            "the run ends before its first step",
+            given=f"{recipe.epochs:g} epochs, {steps:.3g} steps of the optimizer",
+            allowed="one step or more",
+        ).at("[recipe] epochs")
 
 
 def _check_node(node: NodeType, accelerator: Accelerator, layout: Layout) -> None:

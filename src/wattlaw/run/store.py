@@ -122,6 +122,8 @@ def add_new_records(path: str | Path, records: Sequence[RunRecord]) -> int:
 
 
 def _records(path: Path, content: bytes) -> Iterator[RunRecord]:
+    if content.startswith((b"{\n ", b"{\r\n ")):  # a torn record is followed by a whole one, not by an indented line
+        raise FileError("one JSON text, not a record in each line", hint="'wattlaw import'").at(path)
     for number, line in enumerate(content.split(b"\n"), start=1):
         if not line.strip():
             continue

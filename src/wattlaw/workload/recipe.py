@@ -64,7 +64,8 @@ class Recipe:
         steps: optimizer steps of the run.
         samples: sequences in one epoch.
         epochs: passes over the data, each with its evaluation and set-up; it multiplies ``samples``, while ``steps``
-            and ``tokens`` are of the whole run. ``None`` means one.
+            and ``tokens`` are of the whole run. ``None`` means one; for ``steps`` a window of a
+            training, in which no epoch begins.
         tokens: training tokens of the whole run, over all devices.
         evaluation_fraction: tokens evaluated (forward pass only) per token trained on.
     """

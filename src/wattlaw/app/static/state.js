@@ -14,12 +14,13 @@ const TABLES = {
   model: ["head"],
   recipe: ["batch_size", "seq_len", "padded_len", "grad_accumulation", "precision", "optimizer", "checkpointing", "attention_kernel", "software", "adapter_rank"],
   hardware: ["gpu", "node", "power_limit_w"],
-  layout: ["strategy", "num_devices", "tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel", "num_nodes"],
+  layout: ["strategy", "num_devices", "tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel", "pipeline_interleaving", "sequence_parallel", "vocabulary_parallel", "num_nodes"],
   prices: ["region", "carbon_g_per_kwh", "pue", "price_per_kwh", "price_per_device_hour"],
 };
 const TEXTS = new Set(["head", "precision", "optimizer", "checkpointing", "attention_kernel", "software", "gpu", "node", "strategy", "region"]);
 // What a run spec has where it says nothing: not sent, so that the command stays short.
-const UNSAID = { optimizer: "adamw", checkpointing: "none", attention_kernel: "fused", software: "eager", adapter_rank: "0", grad_accumulation: "1", num_nodes: "1" };
+const UNSAID = { optimizer: "adamw", checkpointing: "none", attention_kernel: "fused", software: "eager", adapter_rank: "0", grad_accumulation: "1", num_nodes: "1",
+  pipeline_interleaving: "1", sequence_parallel: "0", vocabulary_parallel: "0" };
 
 // The degree of each axis, and the axis in the name of a strategy.
 export const AXES = { tensor_parallel: "tp", pipeline_parallel: "pp", context_parallel: "cp", expert_parallel: "ep" };
