@@ -122,8 +122,10 @@ def _store(file: Path, found: Import, output: Path, as_json: bool) -> None:
     if as_json:
         print_json(summary)
         return
+    from wattlaw.report.quantities import counted
+
     known = len(found.records) - added
-    click.echo(f"{output}: {added} records added" + (f", {known} already there" if known else ""))
+    click.echo(f"{output}: {counted(added, 'record')} added" + (f", {known} already there" if known else ""))
     if partial:
         click.echo(f"  {partial} do not state a whole run: they are kept, but no law can use them")
         click.echo(f"    missing: {', '.join(field for field, _ in missing.most_common())}")

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from wattlaw.law.interval import Interval
 from wattlaw.units import SI_PER_UNIT
 
+#: A lower end that would be less than this in the upper end's unit keeps its own.
+LEAST_SHARED = 0.01
 _ENERGY = ("J", "Wh", "kWh", "MWh")
 _TIME = ("ms", "s", "min", "h", "d")
 
@@ -67,14 +69,20 @@ def counted(number: int, thing: str) -> str:
 
 
 def interval(ends: Interval, write: Callable[[float], str]) -> str:
-    """Write an interval's ends with one of the functions above; a unit that both share is written once.
+    """Write an interval's ends with one of the functions above, both in the upper end's unit unless they are far apart.
 
-    >>> interval(Interval(low=3600, mid=7200, high=10800, level=0.95), duration)
-    '1.00 to 3.00 h'
+    >>> interval(Interval(low=1800, mid=7200, high=10800, level=0.95), duration)
+    '0.500 to 3.00 h'
+    >>> interval(Interval(low=1, mid=7200, high=10800, level=0.95), duration)
+    '1.00 s to 3.00 h'
     """
     low, high = write(ends.low), write(ends.high)
     number, _, unit = low.partition(" ")
-    return f"{number if unit == high.partition(' ')[2] else low} to {high}"
+    common = high.partition(" ")[2]
+    if unit == common:
+        return f"{number} to {high}"
+    shared = ends.low / SI_PER_UNIT[common]
+    return f"{digits(shared) if shared >= LEAST_SHARED else low} to {high}"
 
 
 def digits(value: float) -> str:
