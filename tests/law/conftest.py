@@ -17,7 +17,7 @@ from wattlaw.law.step_terms import COLUMNS, PARAMETERS, StepTerms, terms
 from wattlaw.parallel.layout import Layout
 from wattlaw.run import Energy, RunRecord, RunSpec
 from wattlaw.run.importers import import_csv, shipped_map
-from wattlaw.workload import Recipe, from_sizes
+from wattlaw.workload import Recipe, from_sizes, preset
 
 
 @pytest.fixture(scope="session")
@@ -135,6 +135,25 @@ def measure(specs: Sequence[RunSpec], *, noise: float, seed: int) -> Table:
         )
         for number, spec in enumerate(specs)
     ])  # fmt: skip
+
+
+@pytest.fixture
+def spec():
+    """BERT-base on four RTX 2080 Ti under FSDP, with an evaluation."""
+    return RunSpec(
+        architecture=preset("bert-base-uncased", head="classification"),
+        recipe=Recipe(
+            batch_size=32,
+            seq_len=128,
+            precision="fp16",
+            grad_accumulation=2,
+            samples=67349,
+            epochs=3,
+            evaluation_fraction=0.05,
+        ),
+        layout=Layout.of("fsdp", num_devices=4),
+        accelerator=accelerator("rtx-2080-ti"),
+    )
 
 
 @pytest.fixture(scope="session")

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import strategies as st
 
 from wattlaw.errors import DataError, UnknownNameError
 from wattlaw.features.physical import physical_columns
@@ -17,32 +16,8 @@ from wattlaw.law.calibration import Calibration
 from wattlaw.law.interval import outside_columns
 from wattlaw.law.step import StepLaw
 from wattlaw.law.step_terms import COLUMNS, DOMAIN_COLUMNS, PARAMETERS, terms
-from wattlaw.parallel.layout import Layout
-from wattlaw.run import RunSpec
-from wattlaw.workload import Recipe, preset
 
 START = {parameter.name: parameter.start for parameter in PARAMETERS}
-#: From nothing, or a nanosecond, to days.
-SECONDS = st.just(0.0) | st.floats(1e-9, 1e6)
-
-
-@pytest.fixture
-def spec():
-    """BERT-base on four RTX 2080 Ti under FSDP, with an evaluation."""
-    return RunSpec(
-        architecture=preset("bert-base-uncased", head="classification"),
-        recipe=Recipe(
-            batch_size=32,
-            seq_len=128,
-            precision="fp16",
-            grad_accumulation=2,
-            samples=67349,
-            epochs=3,
-            evaluation_fraction=0.05,
-        ),
-        layout=Layout.of("fsdp", num_devices=4),
-        accelerator=accelerator("rtx-2080-ti"),
-    )
 
 
 @pytest.fixture(scope="module")

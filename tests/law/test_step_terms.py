@@ -22,25 +22,6 @@ START = {parameter.name: parameter.start for parameter in PARAMETERS}
 SECONDS = st.just(0.0) | st.floats(1e-9, 1e6)
 
 
-@pytest.fixture
-def spec():
-    """BERT-base on four RTX 2080 Ti under FSDP, with an evaluation."""
-    return RunSpec(
-        architecture=preset("bert-base-uncased", head="classification"),
-        recipe=Recipe(
-            batch_size=32,
-            seq_len=128,
-            precision="fp16",
-            grad_accumulation=2,
-            samples=67349,
-            epochs=3,
-            evaluation_fraction=0.05,
-        ),
-        layout=Layout.of("fsdp", num_devices=4),
-        accelerator=accelerator("rtx-2080-ti"),
-    )
-
-
 def evaluate(specs, parameters=START):
     """Evaluate the law for some runs."""
     table = physical_columns(specs)

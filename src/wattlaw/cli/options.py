@@ -88,24 +88,46 @@ class Number(click.ParamType[float]):
         return ", ".join([f"a {'whole' if self.whole else 'finite'} number", *bounds])
 
 
-class Duration(Number):
-    """A time span with its unit, such as 90min, 24h or 2d; in seconds."""
+class Quantity(Number):
+    """A number with one of several units, such as 50kWh; in SI.
 
-    def __init__(self, *, at_least: float | None = None, above: float | None = None) -> None:
+    Args:
+        units: that it may have.
+        kind: what it is called where it is none.
+        example: of one.
+        at_least: bound.
+        above: bound.
+    """
+
+    def __init__(
+        self, *units: str, kind: str, example: str, at_least: float | None = None, above: float | None = None
+    ) -> None:
         super().__init__(at_least=at_least, above=above)
-        self.name = "duration"
+        self.name = "quantity"
+        self._units = units
+        self._called = kind
+        self._example = example
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read the number and its unit as seconds, or refuse it with the units."""
+        """Read the number and its unit, or refuse it with the units."""
         from wattlaw.units import SI_PER_UNIT
 
         if not isinstance(value, str):
             return float(value)
-        found = re.fullmatch(r"\s*(.*?)\s*(s|min|h|d)\s*", value)
+        found = re.fullmatch(rf"\s*(.*?)\s*({'|'.join(self._units)})\s*", value)
         if found is None:
-            allowed = "a number with its unit: s, min, h or d, such as 24h"
-            raise ConfigError("not a time span", given=repr(value), allowed=allowed).at(option_of(param))
+            *most, last = self._units
+            allowed = f"a number with its unit: {', '.join(most)} or {last}, such as {self._example}"
+            raise ConfigError(f"not {self._called}", given=repr(value), allowed=allowed).at(option_of(param))
         return self.scaled(found[1], SI_PER_UNIT[found[2]], value, param)
+
+
+class Duration(Quantity):
+    """A time span with its unit, such as 90min, 24h or 2d; in seconds."""
+
+    def __init__(self, *, at_least: float | None = None, above: float | None = None) -> None:
+        super().__init__("s", "min", "h", "d", kind="a time span", example="24h", at_least=at_least, above=above)
+        self.name = "duration"
 
 
 class Name(click.ParamType[str]):
@@ -194,9 +216,11 @@ def option_of(param: click.Parameter | None) -> str:
 
 POSITIVE = Number(above=0)
 NOT_NEGATIVE = Number(at_least=0)
+ENERGY = Quantity("J", "kJ", "MJ", "Wh", "kWh", "MWh", kind="an energy", example="1kWh", above=0)
+MASS = Quantity("g", "kg", "t", kind="a mass", example="20kg", above=0)
 COUNT = Number(whole=True, at_least=1)
-#: Ten times more than stand in any one place.
 FLAG = Number(whole=True, at_least=0, at_most=1)
+#: Ten times more than stand in any one place.
 DEVICES = Number(whole=True, at_least=1, at_most=10_000_000)
 SHARE = Number(above=0, below=1)
 

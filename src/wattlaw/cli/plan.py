@@ -12,6 +12,8 @@ import click
 
 from wattlaw.cli.options import (
     DEVICES,
+    ENERGY,
+    MASS,
     SHARE,
     Duration,
     InputPath,
@@ -25,7 +27,7 @@ from wattlaw.cli.options import (
     print_rich,
     working,
 )
-from wattlaw.cli.plan_options import Quantity, Share, space_options
+from wattlaw.cli.plan_options import Share, space_options
 from wattlaw.cli.predict import calibration_of
 from wattlaw.cli.prices import FIGURE, account, price_options, prices_of
 from wattlaw.cli.prices import NAMES as PRICES
@@ -70,9 +72,9 @@ def _goals() -> Iterable[str]:
 @click.option("--energy-weight", type=Number(at_least=0, at_most=1), help="Weight of the energy under weighted.")
 @click.option("--deadline", type=Duration(above=0), metavar="TIME", help="Longest the run may take, such as 24h.")
 @click.option("--memory-free", type=Share(), default="10%", show_default=True, help="Memory that stays free.")
-@click.option("--max-energy", type=Quantity("J", "kJ", "MJ", "Wh", "kWh", "MWh"), help="Most energy, such as 50kWh.")
+@click.option("--max-energy", type=ENERGY, help="Most energy, such as 50kWh.")
 @click.option("--max-money", type=Number(above=0), help="Most money, in the currency of the prices.")
-@click.option("--max-carbon", type=Quantity("g", "kg", "t"), help="Most carbon, such as 20kg.")
+@click.option("--max-carbon", type=MASS, help="Most carbon, such as 20kg.")
 @click.option("--max-devices", type=DEVICES, help="Most devices at once.")
 @click.option("--confidence", type=SHARE, help="Level of the intervals whose upper ends must keep the limits.")
 @click.option("--level", type=SHARE, help="Level of the intervals shown; the confidence, or 0.95.")

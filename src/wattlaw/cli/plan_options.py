@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -10,27 +9,6 @@ import click
 
 from wattlaw.cli.options import DEVICES, Name, Number, option_of
 from wattlaw.errors import ConfigError, UnknownNameError
-
-
-class Quantity(Number):
-    """A number above zero with one of several units, such as 50kWh; in SI."""
-
-    def __init__(self, *units: str) -> None:
-        super().__init__(above=0)
-        self.name = "quantity"
-        self.units = units
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read the number and its unit."""
-        from wattlaw.units import SI_PER_UNIT
-
-        if not isinstance(value, str):
-            return float(value)
-        found = re.fullmatch(rf"\s*(.*?)\s*({'|'.join(self.units)})\s*", value)
-        if found is None:
-            allowed = f"a number with its unit: {', '.join(self.units)}"
-            raise ConfigError("not a quantity", given=repr(value), allowed=allowed).at(option_of(param))
-        return self.scaled(found[1], SI_PER_UNIT[found[2]], value, param)
 
 
 class Share(Number):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,18 +10,18 @@ import click
 
 from wattlaw.cli.options import (
     COUNT,
+    ENERGY,
     Duration,
     InputPath,
     Number,
     OutputPath,
     about,
     as_json_option,
-    option_of,
     print_json,
     print_rich,
     working,
 )
-from wattlaw.errors import ConfigError, FileError
+from wattlaw.errors import FileError
 
 if TYPE_CHECKING:
     from wattlaw.law.calibration import Calibration
@@ -39,26 +38,6 @@ Examples:
 RUNS = Number(whole=True, at_least=1, at_most=1000)
 
 
-class Energy(Number):
-    """An energy with its unit, such as 500Wh or 1kWh; in joules."""
-
-    def __init__(self) -> None:
-        super().__init__(above=0)
-        self.name = "energy"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """Read the number and its unit as joules, or refuse it with the units."""
-        from wattlaw.units import SI_PER_UNIT
-
-        if not isinstance(value, str):
-            return float(value)
-        found = re.fullmatch(r"\s*(.*?)\s*(J|kJ|MJ|Wh|kWh|MWh)\s*", value)
-        if found is None:
-            allowed = "a number with its unit: J, kJ, MJ, Wh, kWh or MWh, such as 1kWh"
-            raise ConfigError("not an energy", given=repr(value), allowed=allowed).at(option_of(param))
-        return super().convert(found[1], param, ctx) * SI_PER_UNIT[found[2]]
-
-
 @click.command("suggest", epilog=EPILOG)
 @click.argument("sweep_file", metavar="SWEEP.toml", type=InputPath(path_type=Path))
 @click.option("--gpu", metavar="NAME|FILE", help="Accelerator, instead of the file's.")
@@ -66,7 +45,7 @@ class Energy(Number):
 @click.option("--for", "wanted", multiple=True, metavar="RUN.toml", type=InputPath(path_type=Path),
               help="A run to be predicted, or several; the sweep's configurations where none is named.")  # fmt: skip
 @click.option("--max-time", type=Duration(above=0), metavar="TIME", help="For all measurements, such as 30min.")
-@click.option("--max-energy", type=Energy(), metavar="ENERGY", help="For all measurements, such as 1kWh.")
+@click.option("--max-energy", type=ENERGY, metavar="ENERGY", help="For all measurements, such as 1kWh.")
 @click.option("--law", metavar="FILE", type=InputPath(path_type=Path),
               help="What is known so far: a fitted law or a probe's; the shipped one where none is given.")  # fmt: skip
 @click.option("--seed", type=COUNT, default=1, show_default=True, help="Of the draws that the choice averages over.")
