@@ -93,12 +93,28 @@ def test_an_unknown_machine_is_cold_and_said_so(spec):
 def test_a_run_outside_of_the_measured_range_is_named_by_its_columns(spec):
     """Replicas exchange gradients, which no measured run did; two nodes were never seen either."""
     found = one(replace(spec, layout=Layout.of("ddp", num_devices=4)))
-    assert found.outside == ("gradient_bytes",)
+    assert found.outside == ("gradient_bytes", "strategy")
     assert not found.in_domain
-    assert found.warnings == ("outside of the range that the calibration saw: gradient_bytes",)
+    assert found.warnings == (
+        "none of the runs on hosts with rtx-2080-ti was ddp: what it adds is known from other machines",
+        "outside of the range that the calibration saw: gradient_bytes",
+    )
     assert found.energy_j.high / found.energy_j.mid > one(spec).energy_j.high / one(spec).energy_j.mid
     nodes = replace(spec, layout=Layout.of("fsdp", num_devices=8, num_nodes=2), node=node_type("pcie-box"))
     assert {"num_devices", "num_nodes"} <= set(one(nodes).outside)
+
+
+def test_a_strategy_that_was_never_run_on_the_machine_is_said_to_be_of_others(spec):
+    """No run on an A100 was tensor parallel, though two on an RTX 2080 Ti were: warm there, and outside of what is."""
+    tp = replace(spec, layout=Layout.of("tp", num_devices=2))
+    seen, unseen = predict([tp, replace(tp, accelerator=accelerator("a100-sxm4-40gb"))], bundled())
+    assert not seen.cold
+    assert (seen.in_domain, "strategy" in seen.outside) == (True, False)
+    assert not unseen.cold
+    assert not unseen.in_domain
+    assert "strategy" in unseen.outside
+    assert any("none of the runs on hosts with a100-sxm4-40gb was tp" in warning for warning in unseen.warnings)
+    assert seen.num_runs == {"fsdp": 154, "single": 82, "tp": 38}
 
 
 def test_a_power_limit_below_the_boards_own_is_obeyed_and_outside_of_what_was_seen(spec):

@@ -101,6 +101,7 @@ class MachineCalibration:
         covariance: of the logarithms of the parameters, in their order; ``None`` where it is not known.
         process: what the law leaves unexplained between the machine's runs; ``None`` for nothing.
         anchors: what a probe measured of single parameters, for later fits.
+        num_runs: how many of the fit's runs were on it, by strategy; empty where that is not known.
     """
 
     parameters: Mapping[str, float]
@@ -108,6 +109,7 @@ class MachineCalibration:
     covariance: tuple[tuple[float, ...], ...] | None = None
     process: ResidualProcess | None = None
     anchors: tuple[Anchor, ...] = ()
+    num_runs: Mapping[str, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Refuse a covariance that is none."""

@@ -18,6 +18,7 @@ from wattlaw.law.calibration import Calibration, Estimate
 from wattlaw.law.interval import Interval, ends_of_runs, is_cold, outside_columns, require_level
 from wattlaw.law.laws import law_named
 from wattlaw.law.power_cap import SETTABLE_SHARE
+from wattlaw.law.roofline import least_durations_s, least_energies_j
 from wattlaw.parallel.memory import DeviceMemory
 from wattlaw.run.spec import RunSpec, check_fits
 from wattlaw.units import BYTES_PER_GIB
@@ -39,7 +40,8 @@ class Prediction:
         terms_s: named parts that sum to ``duration_s.mid``.
         calibration: the law and where its parameters come from.
         cold: nothing was measured on the target machine.
-        in_domain: the machine and every column are such as the calibration saw.
+        num_runs: how many runs the fit saw on hosts with this accelerator, by strategy; empty where that is not known.
+        in_domain: the machine, its strategy and every column are such as the calibration saw.
         outside: the columns that are not.
         warnings: doubts, one line each.
     """
@@ -52,6 +54,7 @@ class Prediction:
     terms_s: Mapping[str, float]
     calibration: str
     cold: bool
+    num_runs: Mapping[str, int]
     in_domain: bool
     outside: tuple[str, ...]
     warnings: tuple[str, ...]
@@ -127,14 +130,24 @@ def _predictions(
     level: float,
 ) -> Iterator[Prediction]:
     cold = is_cold(calibration, table)
-    outside = outside_columns(calibration, table)
-    energy = _intervals(estimate.energy_j, ends_of_runs(calibration, table, target="energy", level=level), level)
+    columns = outside_columns(calibration, table)
+    least_j = least_s = np.zeros(len(specs))
+    if "block_flop" in table:
+        least_s = least_durations_s(table)
+        least_j = least_energies_j(estimate, least_s)
+    ends = ends_of_runs(calibration, table, target="energy", level=level)
+    energy = _intervals(estimate.energy_j, ends, least_j, level)
     duration = None
     if estimate.duration_s is not None:
         ends = ends_of_runs(calibration, table, target="duration", level=level)
-        duration = _intervals(estimate.duration_s, ends, level)
+        duration = _intervals(estimate.duration_s, ends, least_s, level)
     for row, spec in enumerate(specs):
         time = None if duration is None else duration[row]
+        own = calibration.machines.get(spec.accelerator.name)
+        num_runs = {} if own is None else own.num_runs
+        outside = columns[row]
+        if num_runs and spec.layout.strategy not in num_runs:
+            outside = (*outside, "strategy")
         yield Prediction(
             energy_j=energy[row],
             duration_s=time,
@@ -144,19 +157,24 @@ def _predictions(
             terms_s={name: float(values[row]) for name, values in estimate.terms_s.items()},
             calibration=f"{calibration.law}: {calibration.provenance.get('source', 'unknown source')}",
             cold=bool(cold[row]),
-            in_domain=not cold[row] and not outside[row],
-            outside=outside[row],
-            warnings=tuple(_warnings(spec, memory[row], calibration, cold=bool(cold[row]), outside=outside[row])),
+            num_runs=num_runs,
+            in_domain=not cold[row] and not outside,
+            outside=outside,
+            warnings=tuple(_warnings(spec, memory[row], calibration, cold=bool(cold[row]), outside=outside)),
         )
 
 
 def _intervals(
-    middle: NDArray[np.float64], ends: tuple[NDArray[np.float64], NDArray[np.float64]], level: float
+    middle: NDArray[np.float64],
+    ends: tuple[NDArray[np.float64], NDArray[np.float64]],
+    least: NDArray[np.float64],
+    level: float,
 ) -> list[Interval]:
-    low, high = ends
+    low, high = (middle * np.exp(end) for end in ends)
+    low = np.minimum(np.maximum(low, least), middle)
     return [
-        Interval(low=float(mid * np.exp(below)), mid=float(mid), high=float(mid * np.exp(above)), level=level)
-        for mid, below, above in zip(middle, low, high, strict=True)
+        Interval(low=float(below), mid=float(mid), high=float(above), level=level)
+        for below, mid, above in zip(low, middle, high, strict=True)
     ]
 
 
@@ -174,8 +192,14 @@ def _warnings(
     if cold:
         name = spec.accelerator.name
         yield f"cold: nothing was measured on hosts with {name}; a few runs and `wattlaw fit` narrow this"
-    if outside:
-        yield f"outside of the range that the calibration saw: {', '.join(outside)}"
+    if "strategy" in outside:
+        yield (
+            f"none of the runs on hosts with {spec.accelerator.name} was {spec.layout.strategy}: "
+            "what it adds is known from other machines"
+        )
+    columns = [name for name in outside if name != "strategy"]
+    if columns:
+        yield f"outside of the range that the calibration saw: {', '.join(columns)}"
     yield from calibration.warnings
 
 

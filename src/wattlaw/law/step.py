@@ -5,6 +5,7 @@ The law itself, its parameters and its terms, is ``step_terms``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -224,6 +225,7 @@ class _Runs:
     leftover: Leftover
     roots: hierarchy.Roots
     anchors: tuple[Anchor, ...]
+    num_runs: Mapping[str, int]
 
 
 def _runs_of(
@@ -245,6 +247,7 @@ def _runs_of(
         leftover=Leftover(inputs=inputs_of(table)[places], residuals=dict(zip(targets, by_target, strict=True))),
         roots=hierarchy.Roots(spread=roots.spread[stacked], leverage=roots.leverage[stacked]),
         anchors=anchors,
+        num_runs=dict(Counter(table.text("strategy").tolist())) if "strategy" in table else {},
     )
 
 
@@ -258,6 +261,7 @@ def _machines(
             residuals=kept,
             process=process_of(one.leftover, known),
             anchors=one.anchors,
+            num_runs=one.num_runs,
         )
         for place, (one, values, kept) in enumerate(zip(runs, found.machines, kept_out, strict=True), start=1)
     }
