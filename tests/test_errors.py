@@ -67,8 +67,17 @@ def test_few_names_are_all_listed_the_nearest_first():
     """Of three optimizers, the only one that is spelt alike would read as the only one there is."""
     error = UnknownNameError.among("optimizer", "nope", ["adamw", "sgd", "none"])
     assert error.allowed == "none, adamw, sgd"
-    many = [f"law-{number}" for number in range(20)]
-    assert len(UnknownNameError.among("law", "law-7", [*many, "step"]).allowed.split(", ")) == 5
+    many = [f"law-{number:03}" for number in range(100)]
+    assert UnknownNameError.among("law", "law-007", many).allowed.startswith("law-007, ")
+    assert UnknownNameError.among("law", "law-007", many).allowed.endswith(" (nearest of 100)")
+    assert UnknownNameError.among("law", "", many).allowed.endswith("law-004 (some of 100)")
+
+
+def test_a_list_too_long_ends_behind_a_whole_name():
+    """What is cut is a name, not a part of one that then looks like another."""
+    names = [f"accelerator-{number:03}" for number in range(100)]
+    shown = str(ConfigError("could mean several", allowed=", ".join(names)))
+    assert shown.removesuffix("...").rpartition(", ")[2] in names
 
 
 def test_names_that_differ_in_case_are_shown_as_they_are_written():

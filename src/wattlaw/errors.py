@@ -23,8 +23,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Any, Self
 
-#: So many names are listed whole.
-FEW_NAMES = 8
+#: What is shown of a value: lists of names that are no longer than this are shown whole.
+LONGEST_SHOWN = 200
 
 
 class WattlawError(Exception):
@@ -73,16 +73,19 @@ class UnknownNameError(WattlawError):
     def among(cls, kind: str, name: str, known: Iterable[str], *, hint: str | None = None) -> Self:
         """Build the error for ``name``, which should have been one of the ``known`` names of this ``kind``.
 
-        Few names are all listed, the nearest first: whoever reads only the nearest takes them for all there are.
+        Names that fit into a line are all listed, the nearest first; of more, that others exist is said: whoever reads
+        only the nearest takes them for all there are.
         """
         names = sorted(set(known))
         lowered = {candidate.lower(): candidate for candidate in names}
         longer = [candidate for candidate in lowered if name and candidate.startswith(name.lower())]
         nearest = difflib.get_close_matches(name.lower(), lowered, n=5, cutoff=0.4)
         shown = [lowered[candidate] for candidate in dict.fromkeys([*longer[:5], *nearest])][:5]
-        if not shown or len(names) <= FEW_NAMES:
-            shown += [other for other in names if other not in shown][: FEW_NAMES - len(shown)]
-        return cls(f"unknown {kind}", given=repr(name), allowed=", ".join(shown), hint=hint)
+        whole = ", ".join([*shown, *(other for other in names if other not in shown)])
+        if len(whole) > LONGEST_SHOWN:
+            what = "nearest" if shown else "some"
+            whole = f"{', '.join(shown or names[:5])} ({what} of {len(names)})"
+        return cls(f"unknown {kind}", given=repr(name), allowed=whole, hint=hint)
 
 
 class FileError(WattlawError):
@@ -120,7 +123,11 @@ class WattlawWarning(UserWarning):
 
 def _shown(value: object) -> str:
     text = str(value) or "''"
-    return text if len(text) <= 200 else text[:197] + "..."
+    if len(text) <= LONGEST_SHOWN:
+        return text
+    kept = text[: LONGEST_SHOWN - len("...")]
+    # A list ends behind a whole name.
+    return f"{kept.rpartition(', ')[0] or kept}..."
 
 
 def _one_line(text: str) -> str:

@@ -138,3 +138,32 @@ def test_letters_that_the_terminal_lacks_do_not_stop_it(tmp_path):
     )
     assert (found.returncode, found.stderr) == (0, b"")
     assert found.stdout.startswith(b"L\\xe4ufe, fsdp on 4 x ")
+
+
+@pytest.mark.parametrize("columns", ["0", "1"])
+def test_a_terminal_of_no_width_is_as_wide_as_a_table_needs(columns):
+    """Where COLUMNS is 0, as in some terminals that are none, everything is said, in whole words."""
+    found = subprocess.run(
+        [*COMMAND, "hardware", "show", "t4"],
+        env={**os.environ, "COLUMNS": columns},
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert found.returncode == 0
+    assert "NVIDIA T4" in found.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no shell that closes a stream")
+def test_a_closed_standard_output_is_no_fault():
+    """Who closes it wants no answer."""
+    found = subprocess.run(
+        ["/bin/sh", "-c", '"$@" >&-', "sh", *COMMAND, "hardware", "show", "t4"], capture_output=True, check=False
+    )
+    assert (found.returncode, found.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("arguments", [["predict", "a\0b.toml"], ["fit", "\0"], ["hardware", "show", "\0.toml"]])
+def test_a_file_name_that_no_system_has_is_refused(refused, arguments):
+    """A null byte ends a name; nothing can be there."""
+    refused(*arguments)

@@ -95,7 +95,7 @@ def main() -> NoReturn:
             warnings.showwarning = _tell_warning
             warnings.simplefilter("always", WattlawWarning)
             code = _run(sys.argv[1:])
-            sys.stdout.flush()
+            _finish_output()
     except (KeyboardInterrupt, click.exceptions.Abort):
         _leave("stopped", 130)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -115,7 +115,7 @@ def main() -> NoReturn:
     except Exception as error:
         if os.environ.get("WATTLAW_TRACEBACK"):
             raise
-        _leave(f"a fault of wattlaw ({type(error).__name__}: {error}); WATTLAW_TRACEBACK=1 shows where", 1)
+        _leave(*_fault(error))
     sys.exit(code)
 
 
@@ -158,6 +158,18 @@ def _print_whatever_is_named() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+
+
+def _finish_output() -> None:
+    if sys.stdout is not None:  # as where the shell closed it: `>&-`
+        sys.stdout.flush()
+
+
+def _fault(error: Exception) -> tuple[str, int]:
+    """Say what went wrong that nobody foresaw, and whose fault it is: a name that no file can have is the user's."""
+    if isinstance(error, ValueError) and "null byte" in str(error):
+        return "a file's name cannot hold a null byte", 2
+    return f"a fault of wattlaw ({type(error).__name__}: {error}); WATTLAW_TRACEBACK=1 shows where", 1
 
 
 def _forget_output() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING
 
 import click
@@ -9,6 +10,8 @@ import click
 from wattlaw.cli.options import as_json_option, print_json, print_rich
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from wattlaw.errors import UnknownNameError
     from wattlaw.hardware import Accelerator, NodeType, Region
 
@@ -75,7 +78,14 @@ def _node_or_region(name: str, unknown: UnknownNameError) -> NodeType | Region:
         if not other.attempted.startswith("unknown "):
             raise other from None
     names = [*(one.name for one in accelerators()), *(one.name for one in node_types())]
-    names += [one.name for one in regions()]
     raise UnknownNameError.among(
-        "accelerator, node type or region", name, names, hint="'wattlaw hardware list'"
+        "accelerator, node type or region",
+        name,
+        [*names, *_resembling(name, [one.name for one in regions()])],
+        hint="'wattlaw hardware list'",
     ) from None
+
+
+def _resembling(name: str, others: Sequence[str]) -> list[str]:
+    """Those of ``others`` that may be a slip of the pen: a GPU's name is nearer to many a place than to its own."""
+    return difflib.get_close_matches(name.title(), others, n=2, cutoff=0.75)

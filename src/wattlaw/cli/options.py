@@ -19,6 +19,8 @@ from wattlaw.errors import ConfigError, FileError, UnknownNameError, WattlawErro
 Item = TypeVar("Item")
 #: Goes through the items of a loop, and shows how far it is where somebody watches.
 Watch = Callable[[Iterable[Item], str, int], Iterable[Item]]
+#: Where a terminal says that it is narrower, or of no width at all (``COLUMNS=0``), tables are as wide as this.
+NARROWEST = 40
 
 
 class Number(click.ParamType[float]):
@@ -265,6 +267,7 @@ def print_rich(*parts: Any) -> None:
     from rich.console import Console
 
     console = Console(highlight=False)
+    console.width = max(console.width, NARROWEST)
     for part in parts:
         console.print(part, crop=False)
 

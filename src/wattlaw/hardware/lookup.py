@@ -188,9 +188,10 @@ def _find(kind: str, folder: str, name: str) -> str:
             f"{kind} name could mean several", given=repr(name), allowed=", ".join(candidates), hint="one of them"
         )
     nearest = [index[alias] for alias in difflib.get_close_matches(key, index, n=12, cutoff=0.4)]
-    shown = list(dict.fromkeys(candidates + nearest))[:5] or _names(folder)
+    shown = list(dict.fromkeys(candidates + nearest))[:5]
+    allowed = f"{', '.join(shown or _names(folder)[:5])} ({'nearest' if shown else 'some'} of {len(_names(folder))})"
     hint = f"'wattlaw hardware list', or the path of your own file, my-{normalised(kind)}.toml"
-    raise UnknownNameError(f"unknown {kind}", given=repr(name), allowed=", ".join(shown), hint=hint)
+    raise UnknownNameError(f"unknown {kind}", given=repr(name), allowed=allowed, hint=hint)
 
 
 def _candidates(key: str, index: dict[str, str]) -> list[str]:
