@@ -13,6 +13,8 @@ from wattlaw.errors import ConfigError
 from wattlaw.features.batch import Devices, batches, devices_of
 from wattlaw.features.physical import physical_columns
 from wattlaw.hardware import accelerator, node_type
+from wattlaw.law.bundled import bundled
+from wattlaw.law.prediction import predict
 from wattlaw.parallel.layout import Layout
 from wattlaw.run import RunSpec
 from wattlaw.workload import Recipe, from_sizes, preset
@@ -60,6 +62,15 @@ def test_a_cap_is_the_limit_of_the_run_and_at_most_the_boards(spec, given_w, cap
 def test_a_named_node_declares_its_host(spec):
     """dgx-a100's own host; none where no node is named, so that the law's counts."""
     assert devices_of(replace(spec, node=node_type("dgx-a100"))).node_host_w == node_type("dgx-a100").host_power_w
+
+
+def test_a_module_that_holds_its_host_has_no_other(spec):
+    """A Jetson's 60 W are of the whole module: it draws no more, but where a machine around it is named."""
+    module = replace(spec, accelerator=accelerator("jetson-agx-orin-64gb"))
+    assert 0 < devices_of(module).node_host_w < 1e-6
+    assert devices_of(replace(module, node=node_type("pcie-box"))).node_host_w == node_type("pcie-box").host_power_w
+    (found,) = predict([replace(module, recipe=replace(module.recipe, batch_size=1, precision="fp16"))], bundled())
+    assert found.power_w < 60
 
 
 def test_the_link_is_the_slowest_within_a_node_and_the_network_that_between_nodes(spec):

@@ -49,7 +49,6 @@ FOLDERS = {"accelerators": accelerators, "nodes": node_types}
         ("NVIDIA GB200", "gb200"),
         ("AMD Instinct MI100", "mi100"),
         ("AMD Instinct MI210", "mi210"),
-        ("AMD Instinct MI250X", "mi250x"),
         ("AMD Instinct MI300X", "mi300x"),
         ("TPU v4", "tpu-v4"),
         ("TPU v5 lite", "tpu-v5e"),
@@ -77,6 +76,7 @@ def test_case_and_separators_do_not_matter(written):
         ("h200", ["h200-nvl-141gb", "h200-sxm-141gb"]),
         ("P100", ["p100-pcie-16gb", "p100-sxm2-16gb"]),
         ("rtx 6000", ["quadro-rtx-6000", "rtx-6000-ada"]),
+        ("AMD Instinct MI250X", ["mi250x", "mi250x-gcd"]),
     ],
 )
 def test_ambiguous_names_list_what_they_could_mean(short, candidates):

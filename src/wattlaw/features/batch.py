@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,11 @@ from wattlaw.run.spec import RunSpec
 from wattlaw.units import Quantity, every
 from wattlaw.workload import Architecture, Recipe, Stack
 
+if TYPE_CHECKING:
+    from wattlaw.hardware import Accelerator, NodeType
+
+#: What all but the devices draws where they hold the host themselves; 0 would mean that nothing is said of it.
+NO_HOST_W = 1e-9
 Value = TypeVar("Value", Stack, Architecture, Recipe, Layout)
 
 
@@ -85,8 +90,14 @@ def devices_of(spec: RunSpec) -> Devices:
         power_cap_w=limit_w if spec.power_limit_w is None else min(limit_w, spec.power_limit_w),
         link_bytes_per_s=link_bytes_per_s,
         network_bytes_per_s=network_bytes_per_s,
-        node_host_w=0.0 if node is None else node.host_power_w,
+        node_host_w=_host_power_w(device, node),
     )
+
+
+def _host_power_w(device: Accelerator, node: NodeType | None) -> float:
+    if node is not None:
+        return node.host_power_w
+    return NO_HOST_W if device.includes_host else 0.0
 
 
 def batches(specs: Sequence[RunSpec]) -> Iterator[tuple[NDArray[np.intp], Batch]]:

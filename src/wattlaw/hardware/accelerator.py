@@ -57,6 +57,7 @@ class Accelerator:
         link: how it reaches other devices without accessories: NVLink on SXM boards, the bus on PCIe cards.
         bridge: link between neighbouring cards that an accessory adds, if there is one.
         bridge_num_devices: how many cards one bridge joins.
+        includes_host: whether the power limit is of a module that holds the processor as well.
         full_name: as it is shown to people.
         vendor: in lower case.
         architecture: the vendor's name of its generation.
@@ -77,6 +78,7 @@ class Accelerator:
     link: Link
     bridge: Link | None = None
     bridge_num_devices: int | None = None
+    includes_host: bool = False
     full_name: str = ""
     vendor: str = ""
     architecture: str = ""

@@ -62,6 +62,7 @@ def read_accelerator(path: Path, kinds: dict[str, Link], *, shipped: bool = Fals
             memory_bytes=table.memory.capacity_bytes.value,
             bandwidth_bytes_per_s=table.memory.bandwidth_bytes_per_s.value,
             power_limit_w=table.power.limit_w.value,
+            includes_host=table.power.includes_host,
             link=_link(table.link, kinds, "link"),
             bridge=_link(bridge, kinds, "bridge") if bridge else None,
             bridge_num_devices=bridge.num_devices if bridge else None,

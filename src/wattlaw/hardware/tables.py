@@ -71,6 +71,7 @@ class PowerTable(Table):
     """``[power]`` of an accelerator."""
 
     limit_w: Figure
+    includes_host: bool = False
 
 
 class LinkTable(Table):

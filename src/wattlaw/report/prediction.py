@@ -21,11 +21,14 @@ if TYPE_CHECKING:
 
     from wattlaw.footprint import Timing
 
+#: A term of no larger share is none.
+NOTHING = 1e-6
+
 #: What the terms of the step law are, for people.
 TERMS = {
     "compute": "matrix products",
     "memory": "memory traffic",
-    "communication": "collectives",
+    "communication": "communication",
     "launch": "waiting for kernel launches",
     "pipeline": "waiting for the pipeline",
     "update": "optimizer",
@@ -167,7 +170,7 @@ def _terms(prediction: Prediction) -> Table:
     energy, time = prediction.terms_j, prediction.terms_s
     for name in dict.fromkeys([*energy, *time]):
         joules, seconds = energy.get(name), time.get(name)
-        if not joules and not seconds:
+        if abs(joules or 0) <= NOTHING * sum(energy.values()) and (seconds or 0) <= NOTHING * sum(time.values()):
             continue
         table.add_row(
             TERMS.get(name, name.replace("_", " ")),
