@@ -102,7 +102,9 @@ def test_what_is_no_request_is_refused(site, run):
     assert site.ask("api/options", headers={"host": "evil.example"})[0] == 400
     assert site.ask("api/predict")[0] == 405
     assert site.ask("api/predict", b" " * (bodies.MOST_BYTES + 1))[0] == 413
-    assert site.ask("static/../server.py")[0] == 404
+    status, refusal, _ = site.ask("static/../server.py")
+    assert (status, refusal["kind"]) == (404, "FileError")
+    assert "nothing answers GET /" in refusal["error"]
 
 
 def test_the_page_keeps_to_itself(site):

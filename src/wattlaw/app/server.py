@@ -89,6 +89,7 @@ def create_app(*, hosts: Sequence[str] = ("localhost", "127.0.0.1", "[::1]")) ->
     assert {route.path for route in routes if isinstance(route, Route)} >= set(ROUTES)
     return Starlette(
         routes=routes,
+        exception_handlers={404: _not_there, 405: _not_there},
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts)), Middleware(_Headers)],
         lifespan=work.lifespan,
     )
@@ -322,6 +323,22 @@ def _refused(error: WattlawError, status: int) -> Response:
     from starlette.responses import Response
 
     return Response(_line(str(error), type(error).__name__), status_code=status, media_type="application/json")
+
+
+async def _not_there(request: Request, error: Exception) -> Response:
+    """Say of an address or a method that there is none, in the form of every other refusal."""
+    from starlette.exceptions import HTTPException
+    from starlette.responses import Response
+
+    assert isinstance(error, HTTPException)
+    asked = f"{request.method} {request.url.path}"
+    refusal = FileError(f"nothing answers {asked}", allowed="what /openapi.json lists")
+    return Response(
+        _line(str(refusal), type(refusal).__name__),
+        status_code=error.status_code,
+        headers=error.headers,
+        media_type="application/json",
+    )
 
 
 def _line(text: str, kind: str) -> bytes:
