@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from wattlaw.law.interval import Interval
 from wattlaw.units import SI_PER_UNIT
 
-#: A lower end that would be less than this in the upper end's unit keeps its own.
-LEAST_SHARED = 0.01
+#: Ends that would be less or more than this in the middle's unit have their own.
+LEAST_SHARED, MOST_SHARED = 0.01, 10_000
 _ENERGY = ("J", "Wh", "kWh", "MWh")
 _TIME = ("ms", "s", "min", "h", "d")
 
@@ -69,20 +69,20 @@ def counted(number: int, thing: str) -> str:
 
 
 def interval(ends: Interval, write: Callable[[float], str]) -> str:
-    """Write an interval's ends with one of the functions above, both in the upper end's unit unless they are far apart.
+    """Write an interval's ends with one of the functions above, in the unit of its middle unless they are far from it.
 
     >>> interval(Interval(low=1800, mid=7200, high=10800, level=0.95), duration)
     '0.500 to 3.00 h'
     >>> interval(Interval(low=1, mid=7200, high=10800, level=0.95), duration)
     '1.00 s to 3.00 h'
     """
-    low, high = write(ends.low), write(ends.high)
-    number, _, unit = low.partition(" ")
-    common = high.partition(" ")[2]
-    if unit == common:
-        return f"{number} to {high}"
-    shared = ends.low / SI_PER_UNIT[common]
-    return f"{digits(shared) if shared >= LEAST_SHARED else low} to {high}"
+    _, _, unit = write(ends.mid).partition(" ")
+    if not unit:
+        return f"{write(ends.low)} to {write(ends.high)}"
+    low, high = ends.low / SI_PER_UNIT[unit], ends.high / SI_PER_UNIT[unit]
+    if low >= LEAST_SHARED and high < MOST_SHARED:
+        return f"{digits(low)} to {digits(high)} {unit}"
+    return f"{write(ends.low)} to {write(ends.high)}"
 
 
 def digits(value: float) -> str:
