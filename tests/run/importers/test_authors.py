@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import math
+
 import pytest
 
 from wattlaw.errors import UnknownNameError
 from wattlaw.parallel.layout import Layout
-from wattlaw.run.importers import import_authors
+from wattlaw.run.importers import import_authors, import_csv, shipped_map
 
 HEADER = [
     "", "GPU model", "arch", "model", "framework", "gpus", "max_length", "batch_size", "seq_len_batch", "grad_accum",
@@ -48,10 +51,10 @@ def test_gpt_row(write_csv):
 
 
 def test_bert_row(write_csv):
-    """A BERT row trains on SST-2's sentences, padded to the longest of 16."""
+    """A BERT row trains on SST-2's sentences, padded to the longest of 16: 15.2 tokens and 5 per doubling."""
     (record,) = _import(write_csv, BERT).records
     recipe = record.spec.recipe
-    assert (recipe.samples, recipe.epochs, recipe.padded_len) == (67349, 3, 35.7)
+    assert (recipe.samples, recipe.epochs, recipe.padded_len) == (67349, 3, pytest.approx(35.2))
     assert record.spec.layout == Layout(data_parallel=4, zero_stage=3)
     assert record.spec.architecture.num_labels == 2
 
@@ -81,3 +84,50 @@ def test_another_file(write_csv):
     """A file that is not the authors' is an error that names a column it lacks."""
     with pytest.raises(UnknownNameError, match="unknown column"):
         import_authors(write_csv(["a", "b"], ["1", "2"]))
+
+
+#: Column of the shared table -> column of the authors' file.
+AUTHORS_NAMES = {
+    "gpu_model": "GPU model", "family": "arch", "num_gpus": "gpus", "max_seq_len": "max_length",
+    "batch_size": "batch_size", "observed_seq_len": "seq_len_batch", "grad_accum": "grad_accum",
+    "num_layers": "num_layers", "hidden_size": "hidden_size", "num_heads": "heads", "ffn_size": "ff", "task": "task",
+    "energy_kwh": "energy_consumed_kWh", "duration_s": "duration_s", "tokens_seen": "tokens_seen",
+    "memory_proxy": "M_proxy", "num_source_runs": "n_runs", "num_epochs": "median_n_epochs",
+    "single_gpu_duration_s": "T1",
+}  # fmt: skip
+
+
+def as_authors_wrote(row):
+    """Write a row of the shared table with the authors' names, strategies and flags."""
+    found = {theirs: row[ours] for ours, theirs in AUTHORS_NAMES.items()}
+    found |= {"fp16": str(row["precision"] == "fp16"), "bf16": str(row["precision"] == "bf16")}
+    return found | {"strategy": {"single": "Baseline", "fsdp": "FSDP", "tp": "TP"}[row["strategy"]]}
+
+
+def test_the_authors_file_gives_the_runs_of_the_shared_table(shared_data, write_csv):
+    """One table under two headers: the same specs, energies and observations, row by row."""
+    path = shared_data / "bert_gpt_multi_gpu.csv"
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [as_authors_wrote(row) for row in csv.DictReader(file)]
+    ours, theirs = import_csv(path, columns=shipped_map("bert_gpt_multi_gpu")), _import(write_csv, *rows)
+    assert len(ours.records) == len(theirs.records) == 518
+    for one, other in zip(ours.records, theirs.records, strict=True):
+        assert one.spec == other.spec
+        assert one.energies == other.energies
+        assert other.observed.items() <= one.observed.items()
+
+
+@pytest.mark.parametrize("batch", [8, 24, 64, 640])
+def test_any_batch_has_its_padded_length(write_csv, batch):
+    """The longest sentence of a batch grows with the logarithm of its size, whether or not a row here has it."""
+    (record,) = _import(write_csv, {**BERT, "batch_size": str(batch)}).records
+    assert record.spec.recipe.padded_len == pytest.approx(15.2 + 5 * math.log2(batch))
+
+
+@pytest.mark.parametrize(
+    ("printed", "name"), [("Tesla T4", "t4"), ("NVIDIA T4", "t4"), ("Tesla V100-SXM2-32GB", "v100-sxm2-32gb")]
+)
+def test_the_other_gpus_of_the_authors(write_csv, printed, name):
+    """Rows of a T4 and a V100 are read by the names that their drivers print."""
+    (record,) = _import(write_csv, {**GPT, "GPU model": printed}).records
+    assert record.spec.accelerator.name == name

@@ -47,16 +47,28 @@ def test_zero_is_unknown(import_rows):
 
 
 def test_pue_is_told_apart(import_rows):
-    """A total that the PUE has been multiplied into is the facility's, beside the node's own."""
-    (record,) = import_rows({**ROW, "energy_consumed": "1.2", "pue": "1.2"}).records
+    """CodeCarbon multiplies each part by the PUE before it adds them: only the total is the facility's."""
+    written = {"gpu_energy": "1.35", "cpu_energy": "0.075", "ram_energy": "0.075", "energy_consumed": "1.5"}
+    (record,) = import_rows({**ROW, **written, "pue": "1.5"}).records
+    assert record.energy("accelerators").energy_j == pytest.approx(0.9 * 3.6e6)
     assert record.energy("node").energy_j == pytest.approx(3.6e6)
-    assert record.energy("facility").energy_j == pytest.approx(1.2 * 3.6e6)
+    assert record.energy("facility").energy_j == pytest.approx(1.5 * 3.6e6)
+    assert record.observed["gpu_energy_j"] == pytest.approx(0.9 * 3.6e6)
+
+
+def test_a_gpu_beside_an_unknown_part_is_without_the_pue_too(import_rows):
+    """Where RAM was not read there is no node, and the GPUs' own energy is what their counters said."""
+    written = {"gpu_energy": "1.8", "ram_energy": "0", "energy_consumed": "1.9"}
+    (record,) = import_rows({**ROW, **written, "pue": "2"}).records
+    assert [one.boundary for one in record.energies] == ["accelerators"]
+    assert record.energies[0].energy_j == pytest.approx(0.9 * 3.6e6)
 
 
 @pytest.mark.parametrize(
     ("cells", "reason"),
     [
-        ({"energy_consumed": "3.0"}, "column energy_consumed: neither the sum"),
+        ({"energy_consumed": "3.0"}, "column energy_consumed: not the sum of its parts"),
+        ({"pue": "0.5"}, "column pue: a facility takes no less"),
         ({"gpu_count": "8"}, "column gpu_count: the row and the spec disagree; given 8; allowed 4"),
         ({"gpu_model": "4 x NVIDIA A100-SXM4-40GB"}, "column gpu_model: the row and the spec disagree"),
         ({"duration": "nan"}, "column duration: not a finite number"),

@@ -38,6 +38,10 @@ def _text(rule):
         ({"column": "a", "map": {"8": ""}}, None),
         ({"sum": ["a", {"column": "b", "scale": -2}]}, 3.0),
         ({"ratio": ["a", "b"]}, 3.2),
+        ({"log2": "a"}, 3.0),
+        ({"log2": "a", "scale": 5}, 15.0),
+        ({"sum": [{"value": 15.2}, {"log2": "a", "scale": 5}]}, 30.2),
+        ({"log2": "none"}, None),
         ({"first": ["none", "b"]}, 2.5),
         ({"first": ["none", {"value": 1}], "assumed": "why"}, 1),
         ("none", None),
@@ -94,7 +98,7 @@ def test_ratio_to_zero():
 @pytest.mark.parametrize(
     ("rule", "is_text", "says"),
     [
-        ({}, False, "one of these; given nothing; allowed value, column, sum, ratio, first"),
+        ({}, False, "one of these; given nothing; allowed value, column, log2, sum, ratio, first"),
         ({"value": 1, "column": "a"}, False, "one of these"),
         ({"column": "a", "units": "kWh"}, False, "units"),
         ({"column": "a", "unit": "kwh"}, False, "kWh"),

@@ -48,8 +48,9 @@ def import_codecarbon(path: str | Path, *, spec: RunSpec) -> Import:
 
     CodeCarbon does not know what was trained, so the user's spec says it, for every row. The energy of the GPUs,
     read from their counters, has the boundary ``accelerators``; GPUs, CPU and RAM together, of which the last two are
-    models, have the boundary ``node``; a total that is larger by the PUE has the boundary ``facility``. A component
-    that is 0 was not measured and is unknown, and so is a node without it.
+    models, have the boundary ``node``. Where a PUE was set, every energy of the file holds it (mlco2/codecarbon issue
+    1320): what devices and node drew is that much less, and the total has the boundary ``facility``. A component that
+    is 0 was not measured and is unknown, and so is a node without it.
 
     Args:
         path: the file.
@@ -76,40 +77,57 @@ def import_codecarbon(path: str | Path, *, spec: RunSpec) -> Import:
 
 def _record(row: Row, rows: Rows, spec: RunSpec) -> RunRecord:
     _check_devices(spec, row, rows)
-    parts = {name: _joules(row, f"{name}_energy") for name in ("gpu", "cpu", "ram")}
+    pue = _pue(row, rows)
+    written = {name: _joules(row, f"{name}_energy") for name in ("gpu", "cpu", "ram")}
+    parts = {name: None if energy_j is None else energy_j / pue for name, energy_j in written.items()}
     total_j = _joules(row, "energy_consumed")
+    _check_sum(written, total_j)
     observed = {**{f"{name}_energy_j": energy_j for name, energy_j in parts.items()}, "total_energy_j": total_j}
     return RunRecord(
         record_id=row.text("run_id") or f"{rows.path.stem}:{row.line}",
         spec=spec,
         duration_s=row.number("duration"),
-        energies=tuple(_energies(parts, total_j, _optional(row, rows, "pue"))),
+        energies=tuple(_energies(parts, total_j, pue)),
         observed={name: value for name, value in observed.items() if value is not None},
         source="CodeCarbon emissions.csv",
         environment={name: text for name in ENVIRONMENT if name in rows.columns and (text := row.text(name))},
     )
 
 
-def _energies(parts: Mapping[str, float | None], total_j: float | None, pue: float | None) -> Iterator[Energy]:
+def _energies(parts: Mapping[str, float | None], total_j: float | None, pue: float) -> Iterator[Energy]:
     if parts["gpu"] is not None:
         yield Energy(energy_j=parts["gpu"], boundary="accelerators", method="counter", source="CodeCarbon, from NVML")
     known = [energy_j for energy_j in parts.values() if energy_j is not None]
     if len(known) < len(parts):
         return
-    node_j = sum(known)
     yield Energy(
-        energy_j=node_j,
+        energy_j=sum(known),
         boundary="node",
         method="mixed",
         source="CodeCarbon: GPUs read from NVML, CPU and RAM modelled",
     )
-    if total_j is None or math.isclose(total_j, node_j, rel_tol=ROUNDING):
+    if total_j is not None and pue != 1:
+        yield Energy(energy_j=total_j, boundary="facility", method="mixed", source=f"CodeCarbon, with PUE {pue:g}")
+
+
+def _pue(row: Row, rows: Rows) -> float:
+    """Return what the row's energies were multiplied by; 1 where the version knew no PUE."""
+    pue = _optional(row, rows, "pue")
+    if pue is None:
+        return 1.0
+    if pue < 1:
+        raise DataError("a facility takes no less than its machines", given=pue, allowed=">= 1").at("column pue")
+    return pue
+
+
+def _check_sum(parts: Mapping[str, float | None], total_j: float | None) -> None:
+    """Refuse a row whose total is not that of its parts: what it includes is then unknown."""
+    known = [energy_j for energy_j in parts.values() if energy_j is not None]
+    if total_j is None or len(known) < len(parts) or math.isclose(total_j, sum(known), rel_tol=ROUNDING):
         return
-    if pue is None or not math.isclose(total_j, node_j * pue, rel_tol=ROUNDING):
-        raise DataError(
-            "neither the sum of its parts nor that times the PUE", given=f"{total_j:.6g} J", allowed=f"{node_j:.6g} J"
-        ).at("column energy_consumed")
-    yield Energy(energy_j=total_j, boundary="facility", method="mixed", source=f"CodeCarbon, with PUE {pue}")
+    raise DataError("not the sum of its parts", given=f"{total_j:.6g} J", allowed=f"{sum(known):.6g} J").at(
+        "column energy_consumed"
+    )
 
 
 def _check_devices(spec: RunSpec, row: Row, rows: Rows) -> None:

@@ -1,11 +1,12 @@
 """Expressions of a column map: how one field of a record follows from the cells of a row.
 
-An expression is the name of a column, or a table with exactly one of ``value``, ``column``, ``sum``, ``ratio`` and
-``first``. Every expression is ``None`` where a cell that it needs is empty: unknown stays unknown.
+An expression is the name of a column, or a table with exactly one of ``value``, ``column``, ``log2``, ``sum``, ``ratio``,
+``least`` and ``first``. Every expression is ``None`` where a cell that it needs is empty: unknown stays unknown.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
     from wattlaw.run.importers.rows import Row
 
-KINDS = ("value", "column", "sum", "ratio", "first")
+KINDS = ("value", "column", "log2", "sum", "ratio", "least", "first")
+#: Keys beside a kind that say more.
+OPTIONS = {"column": ("unit", "scale", "map"), "log2": ("scale",)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +56,7 @@ def parse_expression(rule: object, *, is_text: bool) -> Expression:
     if len(kinds) != 1:
         raise ConfigError("a rule is one of these", given=", ".join(table) or "nothing", allowed=", ".join(KINDS))
     (kind,) = kinds
-    options = ("unit", "scale", "map") if kind == "column" else ()
-    refuse_unknown("key of a rule", table, (kind, "assumed", *options))
+    refuse_unknown("key of a rule", table, (kind, "assumed", *OPTIONS.get(kind, ())))
     expression = _BUILDERS[kind](table, is_text=is_text)
     return replace(expression, assumed=expect_text("assumed", table.get("assumed", "")))
 
@@ -81,6 +83,19 @@ def _column(table: Mapping[str, Any], *, is_text: bool) -> Expression:
         return value if value is None or factor == 1 else value * factor
 
     return Expression(columns=(column,), evaluate=evaluate)
+
+
+def _log2(table: Mapping[str, Any], *, is_text: bool) -> Expression:
+    (part,) = _numbers("log2", [table["log2"]], is_text=is_text)
+    factor = expect_number("scale", table.get("scale", 1))
+
+    def evaluate(row: Row) -> Any:
+        value = part.evaluate(row)
+        if value is not None and value <= 0:
+            raise DataError("a logarithm of nothing", given=value, allowed="> 0")
+        return None if value is None else factor * math.log2(value)
+
+    return Expression(columns=part.columns, evaluate=evaluate)
 
 
 def _sum(table: Mapping[str, Any], *, is_text: bool) -> Expression:
@@ -110,6 +125,16 @@ def _ratio(table: Mapping[str, Any], *, is_text: bool) -> Expression:
     return Expression(columns=_columns(parts), evaluate=evaluate)
 
 
+def _least(table: Mapping[str, Any], *, is_text: bool) -> Expression:
+    parts = _numbers("least", table["least"], is_text=is_text)
+
+    def evaluate(row: Row) -> Any:
+        values = [part.evaluate(row) for part in parts]
+        return None if None in values else min(values)
+
+    return Expression(columns=_columns(parts), evaluate=evaluate)
+
+
 def _first(table: Mapping[str, Any], *, is_text: bool) -> Expression:
     parts = _parts("first", table["first"], is_text=is_text)
 
@@ -119,7 +144,15 @@ def _first(table: Mapping[str, Any], *, is_text: bool) -> Expression:
     return Expression(columns=_columns(parts), evaluate=evaluate)
 
 
-_BUILDERS = {"value": _value, "column": _column, "sum": _sum, "ratio": _ratio, "first": _first}
+_BUILDERS = {
+    "value": _value,
+    "column": _column,
+    "log2": _log2,
+    "sum": _sum,
+    "ratio": _ratio,
+    "least": _least,
+    "first": _first,
+}
 
 
 def _numbers(kind: str, rules: object, *, is_text: bool) -> tuple[Expression, ...]:
