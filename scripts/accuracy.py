@@ -10,6 +10,7 @@ import argparse
 import json
 import re
 import sys
+import textwrap
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,6 +33,9 @@ from wattlaw.run.record import RunRecord
 HERE = Path(__file__).resolve().parent
 FIGURES = HERE.parent / "build" / "figures.json"
 OUTPUT = HERE.parent / "docs" / "accuracy.md"
+
+#: Longest line of prose.
+COLUMNS = 120
 
 Figure = Mapping[str, Any]
 
@@ -141,7 +145,8 @@ def document(
         "## Where the figures flatter",
         FLATTERING,
     ]
-    return "\n\n".join(section for section in sections if section) + "\n"
+    lines = "\n\n".join(section for section in sections if section).splitlines()
+    return "\n".join(_wrapped(line) for line in lines) + "\n"
 
 
 _LEGEND = (
@@ -285,6 +290,16 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _bullets(lines: Sequence[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
+
+
+def _wrapped(line: str) -> str:
+    """Break a long line of prose; not in code, nor before what would begin a list, a heading or a quotation."""
+    if line.startswith(("|", "#")):
+        return line
+    held = re.sub(r"`[^`]+`| (?=(?:[-+*#=]+|\d+[.)])(?: |$)|>)", lambda found: found[0].replace(" ", "\0"), line)
+    hang = "  " if line.startswith("- ") else ""
+    broken = textwrap.fill(held, COLUMNS, subsequent_indent=hang, break_long_words=False, break_on_hyphens=False)
+    return broken.replace("\0", " ")
 
 
 def read_figures(path: Path) -> list[dict[str, Any]]:

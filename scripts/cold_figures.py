@@ -157,7 +157,7 @@ def published(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
         if not candidates:
             unknown.append(str(record.environment["model"]))
             continue
-        found = _Published(record, candidates)
+        found = PublishedTraining(record, candidates)
         if found.hours_error is not None:
             hours.append(found.hours_error)
         if found.energy_error is not None:
@@ -191,7 +191,7 @@ def published(records: Sequence[RunRecord]) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-class _Published:
+class PublishedTraining:
     """One published training beside its prediction."""
 
     def __init__(self, record: RunRecord, candidates: Sequence[RunSpec]) -> None:

@@ -6,6 +6,7 @@ the step law to an excerpt of a measured sweep, and compares its predictions wit
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,13 +18,13 @@ from wattlaw.features.records import record_columns, usable
 from wattlaw.law.bundled import bundled
 from wattlaw.law.footprint import Footprint
 from wattlaw.law.interval import ends_of_runs
-from wattlaw.law.prediction import predict
+from wattlaw.law.prediction import Prediction, predict
 from wattlaw.law.step import StepLaw
 from wattlaw.parallel import Layout
 from wattlaw.report import quantities
 from wattlaw.report.figures import energy_against_time, save
-from wattlaw.report.prediction import comparison_table, prediction_text, terms_table
-from wattlaw.run import RunRecord, read_records, read_spec
+from wattlaw.report.prediction import prediction_text
+from wattlaw.run import RunRecord, RunSpec, read_records, read_spec
 
 HERE = Path(__file__).resolve().parent
 LAYOUTS = [("single", 1), ("fsdp", 2), ("fsdp", 4), ("tp", 2), ("tp", 4)]
@@ -46,15 +47,49 @@ def decide(console: Console) -> None:
     predictions = predict(specs, bundled())
     rows = list(zip(specs, predictions, strict=True))
     console.print(f"[bold]{base.name}[/bold]: {len(rows)} ways on {base.accelerator.full_name}")
-    console.print(comparison_table(rows))
+    console.print(_comparison(rows))
     console.print("\nwhere the energy goes:")
-    console.print(terms_table(rows))
+    console.print(_terms(rows))
     greenest = min(rows, key=lambda row: row[1].energy_j.mid)
     console.print("\nthe greenest in detail:")
     console.print(prediction_text(*greenest, Footprint()))
     target = HERE.parent / "build" / "demo" / "fastest-against-greenest.png"
     save(energy_against_time(rows, heading=f"{base.name}: fastest against greenest"), target)
     console.print(f"\nfigure: {target.relative_to(HERE.parent)} (and .svg, .html beside it)")
+
+
+def _comparison(rows: Sequence[tuple[RunSpec, Prediction]]) -> Table:
+    """Show several runs side by side, one line each; the greenest and the fastest are marked."""
+    greenest = min(prediction.energy_j.mid for _, prediction in rows)
+    fastest = min(prediction.duration_s.mid for _, prediction in rows if prediction.duration_s is not None)
+    table = Table("strategy", "GPUs", "energy", "interval", "time", "power", "", box=None, pad_edge=False)
+    for spec, prediction in rows:
+        time, power = prediction.duration_s, prediction.power_w
+        marks = ["greenest"] if prediction.energy_j.mid == greenest else []
+        marks += ["fastest"] if time is not None and time.mid == fastest else []
+        table.add_row(
+            spec.layout.strategy,
+            f"{int(spec.layout.num_devices)}",
+            quantities.energy(prediction.energy_j.mid),
+            quantities.interval(prediction.energy_j, quantities.energy),
+            "-" if time is None else quantities.duration(time.mid),
+            "-" if power is None else quantities.power(power),
+            " ".join(marks),
+            style="green" if marks else None,
+        )
+    return table
+
+
+def _terms(rows: Sequence[tuple[RunSpec, Prediction]]) -> Table:
+    """Show where the energy of several runs goes: each term's share, one line a run."""
+    names = list(rows[0][1].terms_j)
+    table = Table("strategy", "GPUs", box=None, pad_edge=False)
+    for name in names:
+        table.add_column(name, justify="right")
+    for spec, prediction in rows:
+        shares = [f"{prediction.terms_j[name] / prediction.energy_j.mid:.0%}" for name in names]
+        table.add_row(spec.layout.strategy, f"{int(spec.layout.num_devices)}", *shares)
+    return table
 
 
 def learn(console: Console) -> None:

@@ -50,6 +50,12 @@ def _speed() -> list[dict[str, Any]]:
         _figure("plan.configs_per_s", ">= 1e6", found["configs_per_s"], "configurations/s", note),
         _figure("plan.configs_per_s.all_costed", ">= 1e6", found["all_costed_configs_per_s"], "configurations/s",
                 every),
+        _figure("plan.configs_per_s.capped", "none", found["capped_configs_per_s"], "configurations/s",
+                "the same as the first under two power caps besides none"),
+        _figure("plan.configs_per_s.confident", "none", found["confident_configs_per_s"], "configurations/s",
+                "the same as the first where the upper end of the 90 % interval must keep the deadline"),
+        _figure("plan.configs_per_s.capped_confident", "none", found["capped_confident_configs_per_s"],
+                "configurations/s", "both together"),
         _figure("plan.175b.seconds", "<= 10", found["seconds"], "s", seconds),
         _figure("plan.175b.peak_memory", "none", found["peak_memory_bytes"] / 1e6, "MB", memory),
     ]  # fmt: skip

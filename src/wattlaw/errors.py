@@ -117,6 +117,19 @@ class MissingExtraError(WattlawError):
         return cls(f"{purpose} needs an optional part", hint=f"pip install 'wattlaw[{extra}]'")
 
 
+def encoding_hint(content: bytes) -> str | None:
+    """Say what to try with the text of a file that is not in UTF-8, such as some editors write; ``None`` where it is.
+
+    >>> encoding_hint("Läufe".encode("utf-16"))
+    'saving it as UTF-8'
+    """
+    try:
+        content.decode("utf-8")
+    except UnicodeDecodeError:
+        return "saving it as UTF-8"
+    return None
+
+
 class WattlawWarning(UserWarning):
     """Doubt about a result: outside of the fitted domain, a parameter on its bound, a value that was assumed."""
 

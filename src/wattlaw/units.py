@@ -28,6 +28,10 @@ FLOP_PER_TFLOP = 1e12
 
 #: More than any price, PUE or intensity, and small enough that its products with any energy stay finite.
 LARGEST_FIGURE = 1e12
+#: Ten times more devices than stand in any one place.
+MOST_DEVICES = 10_000_000
+#: Energy of a facility over that of its machines: old server rooms have 3, and none ten.
+MOST_PUE = 10.0
 
 #: What one of each everyday unit is in ours (SI, and grams of carbon), for files and options that name their unit.
 SI_PER_UNIT = {

@@ -186,7 +186,7 @@ def test_no_size_makes_work_without_end(site, run):
     for path in ("predict", "explain", "compare", "plan", "changes"):
         status, answer, _ = site.ask(f"api/{path}", {"run": deep})
         assert (status, "1000" in answer["error"]) == (422, True)
-    run["recipe"] = {**run["recipe"], "batch_size": 1, "grad_accumulation": 10**15}
+    run["recipe"] = {**run["recipe"], "batch_size": 2, "grad_accumulation": 2**20}
     status, answer, _ = site.ask("api/plan", {"run": run})
     assert (status, "batch of all devices" in answer["error"]) == (422, True)
 

@@ -129,3 +129,17 @@ def test_cold_is_a_protocol(wattlaw, store):
     said = json.loads(wattlaw("evaluate", store, "--protocol", "cold", "--law", "step", "--law", "tdp", "--json").out)
     assert (said["protocol"], said["num_splits"]) == ("cold", 2)
     assert {"coverage", "half_width"} <= set(said["metrics"])
+
+
+def test_the_protocol_of_the_paper(wattlaw, refused, store):
+    """Five stratified splits; RMSE, calibration slope and intercept, and the coverage of a residual bootstrap."""
+    options = ["--law", "paper", "--efficiency", "measured", "--protocol", "paper"]
+    said = json.loads(wattlaw("evaluate", store, *options, "--json").out)
+    assert (said["protocol"], said["num_splits"]) == ("paper", 5)
+    assert {"r2_log", "rmse_log", "slope", "intercept", "coverage", "half_width"} <= set(said["metrics"])
+    assert json.loads(wattlaw("evaluate", store, *options, "--splits", 3, "--json").out)["num_splits"] == 3
+    text = wattlaw("evaluate", store, *options).out
+    assert all(words in text for words in ("RMSE ln", "slope", "intercept", "residual bootstraps"))
+    refused("evaluate", store, *options, "--target", "time", words=["--target", "energy"])
+    refused("evaluate", store, *options, "--by", "strategy", words=["--by", "strategy"])
+    refused("evaluate", store, "--law", "step", "--compute", "artifact", words=["--compute", "step"])

@@ -197,8 +197,62 @@ def test_a_regression_is_diagnosed_on_request(wattlaw, store, tmp_path):
 def test_only_a_regression_has_a_diagnosis(refused, store, tmp_path):
     """Before anything is fitted."""
     law = tmp_path / "law.json"
-    refused("fit", store, "--law", "step", "--diagnose", "-o", law, words=["--diagnose", "step", "paper or power"])
+    refused(
+        "fit", store, "--law", "step", "--diagnose", "-o", law, words=["--diagnose", "step", "paper, power, additive"]
+    )
     assert not law.exists()
+
+
+def test_the_choices_of_the_paper_are_options(wattlaw, store, tmp_path):
+    """How C is counted, where eta_h comes from, which errors, which effects: kept with the law."""
+    law = tmp_path / "paper.json"
+    choices = ["--compute=artifact", "--efficiency=none", "--covariance=hc3", "--effect=strategy", "--effect=machine"]
+    said = json.loads(wattlaw("fit", store, "--law", "paper", *choices, "-o", law, "--json").out)
+    kept = {name: said["options"][name] for name in ("compute", "efficiency", "covariance", "effects", "proxies")}
+    assert kept == {"compute": "artifact", "efficiency": "none", "covariance": "HC3", "effects": "strategy machine",
+                    "proxies": "spec"}  # fmt: skip
+    assert "machine:rtx-2080-ti" in said["parameters"]
+    assert said["standard_errors"]["intercept"] > 0
+    usual = json.loads(wattlaw("fit", store, "--law", "paper", "-o", law, "--json").out)
+    assert (usual["options"]["compute"], usual["options"]["efficiency"]) == ("eq2", "speedup")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--law", "step", "--efficiency", "none"], ["--efficiency", "step", "--law paper"]),
+        (["--law", "power", "--effect", "strategy"], ["--effect", "power", "--law paper"]),
+        (["--law", "paper", "--weighting", "relative"], ["--weighting", "--law additive"]),
+        (["--law", "paper", "--compute", "eq3"], ["--compute", "eq2", "artifact"]),
+    ],
+)
+def test_a_choice_that_a_law_does_not_have_is_refused(refused, store, tmp_path, options, words):
+    """Not taken in silence."""
+    refused("fit", store, *options, "-o", tmp_path / "law.json", words=words)
+
+
+def test_an_additive_law_is_diagnosed(wattlaw, store, tmp_path):
+    """Prices with errors, or that they lean on their bound; b, k1, k2, the band, and the bounds (5) and (6)."""
+    law = tmp_path / "additive.json"
+    found = wattlaw("fit", store, "--law", "additive", "--diagnose", "-o", law)
+    assert (found.code, found.err) == (0, "")
+    assert all(words in found.out for words in ("standard error", "local slope", "band", "bound (5)", "bound (6)"))
+    said = json.loads(wattlaw("fit", store, "--law", "additive", "--diagnose", "-o", law, "--json").out)
+    for name, price in said["diagnosis"]["prices"].items():
+        assert (price["standard_error"] is None) == price["on_bound"], name
+        assert said["standard_errors"][name] == price["standard_error"]
+    assert 0 < said["diagnosis"]["traffic"]["lowest"] <= said["diagnosis"]["traffic"]["highest"]
+
+
+def test_a_published_law_is_given_its_level(wattlaw, store_of, tmp_path):
+    """The exponents are those of table 3, whatever the records are; every verb takes the file."""
+    law = tmp_path / "anchored.json"
+    single = store_of(lambda record: record if record.spec.layout.num_devices == 1 else None)
+    said = json.loads(wattlaw("fit", single, "--law", "paper-table3", "-o", law, "--json").out)
+    assert said["parameters"]["ln_compute_proxy"] == 0.1955
+    assert (said["num_records"], said["boundary"]) == (8, "node")
+    run = ["--model=bert-base-uncased", "--gpu=rtx-2080-ti", "--batch-size=8", "--seq-len=64", "--steps=9"]
+    assert wattlaw("predict", *run, "--precision=fp16", "--law", law).code == 0
 
 
 def test_a_law_to_be_passed_on_can_leave_its_runs_out(wattlaw, store, tmp_path):

@@ -112,14 +112,31 @@ def test_files_that_are_not_there_are_named(refused, table, tmp_path):
     refused("import", "authors", good, "-o", store, words=["table.csv"])
 
 
-def test_records_are_not_added_to_a_file_that_is_no_store(refused, table, tmp_path):
-    """It stays as it is."""
+@pytest.mark.parametrize("content", ["hello\n", "{", '{"format": "wattlaw calibration"}\n', "\n"])
+def test_records_are_not_added_to_a_file_that_is_no_store(refused, table, tmp_path, content):
+    """It stays as it is, also where it begins as a record would."""
     other = tmp_path / "notes.txt"
-    other.write_text("hello\n")
-    refused(
-        *("import", "csv", table(*ROWS), "--columns", "bert_gpt_multi_gpu", "-o", other), words=["notes.txt: line 1"]
-    )
-    assert other.read_text() == "hello\n"
+    other.write_text(content)
+    command = ("import", "csv", table(*ROWS), "--columns", "bert_gpt_multi_gpu", "-o", other)
+    refused(*command, words=["notes.txt", "starts with a record"])
+    assert other.read_text() == content
+
+
+def test_an_ambiguous_name_means_what_the_user_says(wattlaw, refused, table, tmp_path):
+    """A row whose GPU could be several is skipped; with --gpu it is a record that says what was assumed."""
+    store = tmp_path / "records.jsonl"
+    rows = [row.replace("NVIDIA A100-SXM4-40GB", "V100") for row in ROWS]
+    command = ("import", "csv", table(ROWS[0], *rows[1:]), "--columns", "bert_gpt_multi_gpu", "-o", store)
+    assert "3 rows skipped" in wattlaw(*command).out
+    wattlaw(*command, "--gpu", "v100=v100-sxm2-32gb")
+    first, *others = read_records(store)
+    assert (first.spec.accelerator.name, "hardware.gpu" in first.assumed) == ("a100-sxm4-40gb", False)
+    assert {one.spec.accelerator.name for one in others} == {"v100-sxm2-32gb"}
+    assert all("hardware.gpu" in one.assumed for one in others)
+    refused(*command, "--gpu", "P100=p100-pcie-16gb", words=["unknown GPU", "'P100'", "V100"])
+    refused(*command, "--gpu", "V100=a1000", words=["unknown accelerator", "a1000"])
+    refused(*command, "--gpu", "V100", words=["--gpu", "NAME=ACCELERATOR"])
+    refused(*command, "--gpu", "V100=t4", "--gpu", "V100=l4", words=["--gpu", "two meanings"])
 
 
 def test_the_commands_of_the_readme_from_table_to_verdict(wattlaw, shared_data, tmp_path):

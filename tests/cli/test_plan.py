@@ -131,6 +131,30 @@ def test_every_limit_and_price_counts(planned):
     assert {one["power_cap_w"] for one in found["ranking"]} <= {None, 150.0, 200.0}
 
 
+def test_sharded_states_and_divided_sequences_can_be_asked_for(planned):
+    """BERT is trained by an eager framework, on short sequences that look both ways: neither is searched unasked."""
+    names = {}
+    for also in ((), ("--also", "zero1,cp")):
+        found = planned(BERT, "--devices", "2", "--pipeline-parallel", "1", "--tensor-parallel", "1", *also)
+        names[also] = {part for one in found["neighbours"] for part in one["option"]["strategy"].split(" x ")}
+    assert not names[()] & {"zero1", "cp"}
+    assert {"zero1", "cp"} <= names["--also", "zero1,cp"]
+    found = planned(BERT, "--strategies", "cp", "--context-parallel", "2")
+    assert {one["context_parallel"] for one in found["ranking"]} == {2}
+
+
+def test_a_plan_says_what_a_later_deadline_would_save(planned, wattlaw):
+    """Kept out by the deadline, each with what it needs and what it costs less."""
+    slow = planned(BERT, "--devices", "1")["best"]["duration_s"]["mid"]
+    words = (BERT, "--deadline", f"{0.95 * slow:.3f}s")
+    found = planned(*words)
+    trade = found["trades"]["deadline"]
+    last = trade["options"][-1]
+    assert last["needed"] > trade["allowed"] == pytest.approx(0.95 * slow, rel=1e-3)
+    assert last["cost_fraction"] < 0
+    assert "one limit moved, all others kept" in wattlaw("plan", *words).out
+
+
 def test_the_start_within_a_window_is_told(planned, tmp_path):
     """Cheap from the third hour on: the best start of a run of minutes is then."""
     path = tmp_path / "prices.csv"
@@ -196,6 +220,9 @@ def test_what_varies_can_be_named(planned):
         (["--confidence", "1"], ["--confidence"]),
         (["--level", "0"], ["--level"]),
         (["--strategies", "zero4"], ["--strategies", "strategy"]),
+        (["--also", "zero2"], ["--also", "zero1"]),
+        (["--context-parallel", "0"], ["--context-parallel"]),
+        (["--expert-parallel", "1.5"], ["--expert-parallel"]),
         (["--strategies", "fsdp,,tp"], ["--strategies", "empty"]),
         (["--devices", "0"], ["--devices"]),
         (["--devices", "two"], ["--devices"]),

@@ -300,3 +300,34 @@ def test_no_text_crashes_it(wattlaw, run_options, option, value):
     found = wattlaw("predict", *run_options, f"--{option}={value}")
     assert found.code in (0, 2)
     assert found.err.count("\n") == (1 if found.code else 0)
+
+
+PAPER_RUN = ("--model=bert-base-uncased", "--gpu=rtx-2080-ti", "--batch-size=8", "--seq-len=64", "--steps=9",
+             "--precision=fp16")  # fmt: skip
+
+
+def test_a_published_law_by_its_name_needs_an_anchor(wattlaw, refused, store):
+    """Without one it says what is not published, and what to type; the additive one predicts nothing."""
+    said = refused("predict", *PAPER_RUN, "--law", "paper-table3", words=["ratios", "--anchor records.jsonl"])
+    assert "ln_efficiency" in said
+    refused("predict", *PAPER_RUN, "--law", "paper-table2", words=["paper-table2", "not published"])
+    refused("predict", *PAPER_RUN, "--law", "paper-table4", words=["paper-table4"])
+    refused("predict", *PAPER_RUN, "--anchor", store, words=["--anchor", "step"])
+    refused("predict", *PAPER_RUN, "--law", "paper-table3", "--anchor", "no.jsonl", words=["no.jsonl"])
+    found = wattlaw("predict", *PAPER_RUN, "--law", "paper-table3", "--anchor", store, "--json")
+    assert found.code == 0, found.err
+    energy = json.loads(found.out)["energy_j"]
+    assert energy["low"] < energy["mid"] < energy["high"]
+
+
+def test_an_additive_law_says_its_bounds(wattlaw, store, tmp_path):
+    """What the run cannot go below, the theorem's band and the local slope; other laws say none of it."""
+    law = tmp_path / "additive.json"
+    assert wattlaw("fit", store, "--law", "additive", "-o", law).code == 0
+    said = json.loads(wattlaw("predict", *PAPER_RUN, "--law", law, "--json").out)
+    assert 0 < said["bounds"]["least_energy_j"] < said["energy_j"]["mid"]
+    assert said["bounds"]["band_j"]["high"] == pytest.approx(said["energy_j"]["mid"])
+    assert set(said["bounds"]["traffic"]) == {"exponent", "lowest", "highest", "theorem_applies"}
+    text = wattlaw("predict", *PAPER_RUN, "--law", law).out
+    assert all(words in text for words in ("bounds: at least", "theorem 3.2", "C^b"))
+    assert "bounds" not in json.loads(wattlaw("predict", *PAPER_RUN, "--json").out)

@@ -232,4 +232,13 @@ def test_a_law_without_time_prices_no_hours(options):
 def test_a_figure_whose_products_are_not_finite_is_refused(refused, run_options, option):
     """JSON has no infinity, and no currency has such a price."""
     extra = ("--embodied", "1") if option == "--device-life-hours" else ()
-    refused("predict", *run_options, *extra, option, "1e308", "--json", words=(option, "1e308", "<= 1e+12"))
+    most = "<= 10" if option == "--pue" else "<= 1e+12"
+    refused("predict", *run_options, *extra, option, "1e308", "--json", words=(option, "1e308", most))
+
+
+@pytest.mark.parametrize("start", ["9999-12-31T23:59Z", "0001-01-01T00:00+02:00"])
+def test_a_start_beyond_the_calendar_is_refused(refused, run_options, tmp_path, start):
+    """The last minute of 9999 has no tomorrow in any time zone."""
+    tariff = tmp_path / "tariff.toml"
+    tariff.write_text('timezone = "Europe/Berlin"\nprice_per_kwh = 0.3\n')
+    refused("predict", *run_options, "--tariff", tariff, "--start", start, words=["--start", start, "1900 to 8999"])

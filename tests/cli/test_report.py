@@ -124,3 +124,14 @@ def test_the_app_says_what_it_needs(wattlaw, monkeypatch):
     result = wattlaw("app", "--port", "0")
     assert result.code == 2
     assert "pip install 'wattlaw[app]'" in result.err
+
+
+def test_a_law_of_the_paper_is_fitted_and_reported(wattlaw, refused, store, tmp_path):
+    """By its name, with its choices; the choices say nothing of a law that is not fitted here."""
+    page = tmp_path / "paper.html"
+    found = wattlaw("report", store, "--law", "power", "--covariance", "cluster", "-o", page, "--json")
+    assert found.code == 0, found.err
+    assert json.loads(found.out)["kind"] == "fit"
+    assert "error by family" in page.read_text()
+    refused("report", store, "--efficiency", "none", "-o", page, words=["--efficiency", "--law paper"])
+    refused("report", "examples/bert-base-sst2.toml", "--law", "paper", "-o", page, words=["--law", "records"])

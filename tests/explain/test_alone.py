@@ -64,6 +64,19 @@ def test_work_sums_to_the_columns_of_the_law(run_of):
         assert sum(one.reductions for one in found if one.num_blocks) == pytest.approx(table["tensor_collectives"][0])
 
 
+@pytest.mark.parametrize(
+    ("software", "counts"),
+    [("eager", (72, 224, 192)), ("fused", (48, 128, 144)), ("graphs", (48, 128, 144))],
+)
+def test_operations_ask_for_the_collectives_that_the_law_counts(run_of, software, counts):
+    """BERT-base, Llama-2-7B and T5-base on four devices: 12 x 6, 32 x 7 and 12 x (6 + 10); fused 4, 4 and 4 + 8."""
+    layout = Layout.of("tp", num_devices=4)
+    for name, count in zip(("bert-base-uncased", "llama-2-7b", "t5-base"), counts, strict=True):
+        spec = run_of(name, layout, software=software)
+        asked = sum(one.reductions for one in works(spec))
+        assert asked == physical_columns([spec])["tensor_collectives"][0] == count, name
+
+
 def test_parts_alone_take_what_they_take_in_formulas(single_run):
     """The host's loop and launches, the walk through tensors, and the traffic of updates, from the parameters."""
     found = alone(bundled(), physical_columns([single_run]))

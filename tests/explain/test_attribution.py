@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from wattlaw.errors import DataError
 from wattlaw.explain import explain
 from wattlaw.explain.attribution import attribute
 from wattlaw.hardware import accelerator, node_type
@@ -16,15 +17,14 @@ from wattlaw.run import RunSpec
 from wattlaw.workload import Recipe, from_sizes
 
 
-def test_a_term_that_no_rule_knows_is_kept_under_its_name(single_run):
-    """A law that learns a new term loses nothing in its tree."""
+@pytest.mark.parametrize("kind", ["terms_s", "terms_j"])
+def test_a_term_that_no_rule_knows_is_refused(single_run, kind):
+    """A law that learns a new term asks for a rule: it falls neither under "other" nor to everybody by time."""
     (prediction,) = predict([single_run], bundled())
-    more = replace(
-        prediction, terms_s={**prediction.terms_s, "thermal": 5.0}, terms_j={**prediction.terms_j, "fan": 9.0}
-    )
-    leaves = attribute(single_run, bundled(), more)
-    assert [leaf.terms_s["thermal"] for leaf in leaves if "thermal" in leaf.terms_s] == [5.0]
-    assert sum(leaf.terms_j.get("fan", 0.0) for leaf in leaves) == pytest.approx(9.0)
+    assert attribute(single_run, bundled(), prediction)
+    more = replace(prediction, **{kind: {**getattr(prediction, kind), "thermal": 5.0}})
+    with pytest.raises(DataError, match="thermal"):
+        attribute(single_run, bundled(), more)
 
 
 def test_being_on_and_the_host_are_paid_by_time(bert_run):

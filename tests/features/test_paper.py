@@ -61,10 +61,23 @@ def test_a_spec_has_no_targets(spec):
     assert "efficiency" not in paper_columns([spec, on(spec, "fsdp", 4)], compute="eq2")
 
 
-def test_what_was_observed_goes_before_what_the_spec_implies(spec):
-    """Tokens, memory proxy and micro-steps of the source are taken as they are."""
-    observed = {"tokens_seen": 1000.0, "memory_proxy": 77.0, "micro_steps": 9.0}
-    table = paper_columns([record(spec, observed=observed)], compute="artifact")
+OBSERVED = {"tokens_seen": 1000.0, "memory_proxy": 77.0, "micro_steps": 9.0}
+
+
+def test_a_record_has_the_proxies_of_its_spec(spec):
+    """What was observed is no matter, because a run to come has none of it: fit and prediction read the same."""
+    table, alone = (paper_columns([run], compute="eq2") for run in (record(spec, observed=OBSERVED), spec))
+    for name in ("compute_proxy", "memory_proxy", "num_steps"):
+        assert table[name] == alone[name]
+    assert table["proxy_source"][0] == "spec"
+
+
+def test_what_was_observed_is_taken_where_it_is_asked_for(spec):
+    """Tokens, memory proxy and micro-steps of the source are taken as they are; what it lacks is the spec's."""
+    table = paper_columns([record(spec, observed=OBSERVED)], compute="artifact", proxies="observed")
+    assert table["proxy_source"][0] == "observed"
+    bare = paper_columns([record(spec)], compute="artifact", proxies="observed")
+    assert bare["memory_proxy"] == 32 * 128 * 768 * 12
     assert table["compute_proxy"][0] == 1000 * 12 * (12 * 768**2 + 2 * 768 * 3072)
     assert (table["memory_proxy"][0], table["num_steps"][0]) == (77, 9)
     assert (table["energy_j"][0], table["duration_s"][0]) == (2e4, 100)
@@ -136,5 +149,7 @@ def test_bad_input_is_refused(spec):
     """An unknown definition, and a run that failed, are named."""
     with pytest.raises(ConfigError, match="given eq1; allowed eq2, artifact"):
         paper_columns([spec], compute="eq1")
+    with pytest.raises(ConfigError, match="spec, observed"):
+        paper_columns([spec], compute="eq2", proxies="guessed")
     with pytest.raises(DataError, match="record broken is of a run that failed"):
         paper_columns([record(spec, "broken", status="failed")], compute="eq2")

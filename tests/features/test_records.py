@@ -46,7 +46,10 @@ def records():
 def test_a_record_has_the_columns_of_every_law_and_what_was_measured(records):
     """The columns of the paper, the step law and the rules of thumb, each as it is alone, one row per record."""
     table = record_columns(records)
-    paper = paper_columns(records, compute="artifact")
+    paper = paper_columns(records, compute="eq2")
+    theirs = record_columns(records, compute="artifact", proxies="observed")
+    assert set(theirs.text("compute_definition")) == {"artifact"}
+    assert set(theirs.text("proxy_source")) == {"observed"}
     physical = physical_columns([record.spec for record in records])
     counts = count_columns([record.spec for record in records])
     assert set(table.columns) == set(paper.columns) | set(physical.columns) | set(counts.columns)

@@ -186,3 +186,11 @@ def test_the_example_and_the_documented_tariff_are_read(write):
     page = (root / "docs" / "footprint.md").read_text(encoding="utf-8")
     (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     assert read_tariff(write(block)).zones[0].days == (0, 1, 2, 3, 4, 6)
+
+
+@pytest.mark.parametrize("start_s", [253_402_300_740.0, -1e11, 1e300])
+def test_years_beyond_the_calendar_are_refused(start_s):
+    """The last minute of 9999 has no tomorrow."""
+    tariff = Tariff(zones=(), timezone="Europe/Berlin", base_price_per_kwh=0.3)
+    with pytest.raises(DataError, match="start: a time that the calendar does not reach"):
+        tariff.series(start_s, start_s + 7200)

@@ -72,7 +72,7 @@ def test_case_and_separators_do_not_matter(written):
         ("NVIDIA A100", ["a100-pcie-40gb", "a100-pcie-80gb", "a100-sxm4-40gb", "a100-sxm4-80gb"]),
         ("A100 40GB", ["a100-pcie-40gb", "a100-sxm4-40gb"]),
         ("h100", ["h100-nvl-94gb", "h100-pcie-80gb", "h100-sxm5-80gb"]),
-        ("v100", ["v100-pcie-16gb", "v100-pcie-32gb", "v100-sxm2-16gb", "v100-sxm2-32gb"]),
+        ("v100", ["v100-dgxs-32gb", "v100-pcie-16gb", "v100-pcie-32gb", "v100-sxm2-16gb", "v100-sxm2-32gb"]),
         ("h200", ["h200-nvl-141gb", "h200-sxm-141gb"]),
         ("P100", ["p100-pcie-16gb", "p100-sxm2-16gb"]),
         ("rtx 6000", ["quadro-rtx-6000", "rtx-6000-ada"]),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 
 import pytest
 
 from wattlaw.errors import DataError, FileError, UnknownNameError
-from wattlaw.law.calibration import Calibration, Residuals
+from wattlaw.law.calibration import Calibration, MachineCalibration, Residuals
 
 
 @pytest.fixture
@@ -44,6 +45,15 @@ def test_standard_errors_come_from_the_covariance_or_the_source(calibration):
     assert calibration.parameter("intercept") == 1.5
     with pytest.raises(UnknownNameError, match="ln_compute_proxy"):
         calibration.parameter("ln_compute")
+
+
+def test_a_machine_has_its_own_parameters_or_the_common_ones(calibration):
+    """What the fit saw has its own; any other name what they have in common."""
+    own = MachineCalibration(parameters={"a": 7.0}, residuals=Residuals())
+    found = replace(calibration, machines={"seen": own})
+    assert found.parameters_on("seen") == {"a": 7.0}
+    assert found.parameters_on("other") == calibration.parameters
+    assert calibration.parameters_on("seen") == calibration.parameters
 
 
 def test_every_truncation_is_refused(calibration, tmp_path):

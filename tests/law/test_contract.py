@@ -29,7 +29,7 @@ LAWS = [
 #: TDP x time has nothing to fit.
 WITHOUT_PRIORS = [each for each in LAWS if each.id not in ("step", "tdp")]
 #: Laws with one coefficient per column.
-LINEAR = [each for each in WITHOUT_PRIORS if each.id not in ("boosting", "6nd")]
+LINEAR = [each for each in LAWS if isinstance(each.values[0], PowerLaw | PaperLaw | AdditiveLaw)]
 RELATIVE = 1e-6
 
 

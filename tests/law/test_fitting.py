@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from wattlaw.errors import ConfigError, DataError, FileError, UnknownNameError
+from wattlaw.errors import ConfigError, DataError, FileError, UnknownNameError, WattlawWarning
 from wattlaw.law.bundled import bundled
-from wattlaw.law.fitting import fit_records, law_with_prior, measured
+from wattlaw.law.evaluation import judge
+from wattlaw.law.fitting import fit_records, law_with_prior, measured, refuse_seen
 from wattlaw.law.laws import LAWS, law_named
+from wattlaw.run.importers import shipped_map
+from wattlaw.run.importers.column_map import read_column_map
 
 STEP = [law_named("step")]
 
@@ -85,3 +88,25 @@ def test_a_prior_of_another_law_is_refused(records, tmp_path):
     fit_records(records, law_name="power").calibration.save(path)
     with pytest.raises(ConfigError, match=r"power\.json: the prior is of another law; given power; allowed step"):
         law_with_prior("step", str(path))
+
+
+def test_times_alone_leave_the_boundary_to_the_prior(records):
+    """What is then predicted are the prior's energies: of the node, with the bundled one."""
+    none = [replace(record, energies=()) for record in records]
+    assert fit_records(none, law_name="step").calibration.boundary == bundled().boundary == "node"
+    assert fit_records(none, law_name="step", prior_name="none").calibration.boundary == ""
+
+
+def test_no_law_is_judged_on_what_its_prior_has_seen(records):
+    """The bundled prior is refused on its own source; a user's warns; other records and other laws are left alone."""
+    source = read_column_map(shipped_map("bert_gpt_multi_gpu")).source
+    seen = [replace(record, source=source) for record in records]
+    law = law_with_prior("step", "bundled")
+    with pytest.raises(ConfigError, match="--prior: the bundled prior was fitted on records of this source"):
+        judge(seen, law_names=["step"], prior_name="bundled", num_splits=1)
+    refuse_seen(law, [replace(record, source="somewhere else") for record in records])
+    refuse_seen(law_with_prior("step", "none"), seen)
+    refuse_seen(law_named("power"), seen)
+    own = replace(bundled(), provenance={"source": f"mine; {source}"})
+    with pytest.warns(WattlawWarning, match="of what it has seen"):
+        refuse_seen(replace(law, prior=own), seen)

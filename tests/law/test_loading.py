@@ -58,3 +58,13 @@ def test_shares_stay_within_their_bounds(tmp_path, value, allowed):
     else:
         with pytest.raises(FileError, match=r"matrix_fraction.*<= 1"):
             load_law(tmp_path / "law.json")
+
+
+@pytest.mark.parametrize(("law_name", "name"), [("step", "update_step_s"), ("power", None)])
+def test_a_parameter_that_nothing_measures_is_refused(records, tmp_path, law_name, name):
+    """1e300 seconds per step overflow in every prediction: the file and the parameter are named."""
+    calibration = bundled() if law_name == "step" else fit_records(records, law_name=law_name).calibration
+    name = name or next(iter(calibration.parameters))
+    replace(calibration, parameters={**calibration.parameters, name: 1e300}).save(tmp_path / "law.json")
+    with pytest.raises(FileError, match=rf"law\.json: parameters\.{name}"):
+        load_law(tmp_path / "law.json")

@@ -9,11 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wattlaw.errors import ConfigError, DataError, UnknownNameError
-from wattlaw.hardware import accelerator, node_type
+from wattlaw.hardware import accelerator, node_type, node_types
 from wattlaw.law.bundled import bundled
 from wattlaw.law.calibration import Calibration, Residuals
+from wattlaw.law.fitting import fit_records
+from wattlaw.law.laws import LAWS
 from wattlaw.law.paper import AdditiveLaw, PaperLaw, PowerLaw
-from wattlaw.law.prediction import columns_of, predict
+from wattlaw.law.prediction import LARGEST_NODE, columns_of, predict
 from wattlaw.parallel.layout import Layout
 from wattlaw.run import RunSpec
 from wattlaw.workload import Recipe, preset
@@ -156,6 +158,8 @@ def test_an_energy_beside_measured_times_is_cold_and_said_so(spec):
     (found,) = predict([spec], replace(law, machines={**law.machines, "rtx-2080-ti": timed}))
     assert found.energy_j.low < found.energy_j.mid < found.energy_j.high
     assert [warning for warning in found.warnings if "the energy is cold" in warning]
+    assert (found.cold, found.energy_cold) == (False, True)
+    assert not one(spec).energy_cold
     assert not [warning for warning in one(spec).warnings if "the energy is cold" in warning]
 
 
@@ -280,3 +284,23 @@ def test_how_sure_a_prediction_is_must_be_known(spec):
     blind = replace(bundled(), machines={}, noise={}, residuals=Residuals(), outside=Residuals(), cold=Residuals())
     with pytest.raises(DataError, match="too few held-out residuals for an interval"):
         predict([spec], blind)
+
+
+@pytest.mark.parametrize("law_name", LAWS)
+def test_every_law_that_can_be_fitted_predicts(records, law_name):
+    """Whatever terms it has, and whether or not it knows time: an interval around a positive middle."""
+    calibration = fit_records(records, law_name=law_name).calibration
+    (found,) = predict([records[0].spec], calibration)
+    assert 0 <= found.energy_j.low <= found.energy_j.mid <= found.energy_j.high
+    assert sum(found.terms_j.values()) == pytest.approx(found.energy_j.mid)
+    assert found.duration_s is None or 0 < found.duration_s.low <= found.duration_s.mid
+
+
+def test_more_devices_than_a_machine_holds_are_said(spec):
+    """No kind of node that is known holds more than eight."""
+    assert max(node.accelerators_per_node for node in node_types()) == LARGEST_NODE
+    said = "no network between machines is counted"
+    for num_devices, doubted in ((8, False), (9, True)):
+        layout = Layout.of("ddp", num_devices=num_devices)
+        found = one(replace(spec, layout=layout, node=None))
+        assert any(said in warning for warning in found.warnings) == doubted

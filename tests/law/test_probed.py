@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from wattlaw.errors import ConfigError, DataError
 from wattlaw.features.physical import physical_columns
 from wattlaw.hardware import accelerator
-from wattlaw.law import probed
+from wattlaw.law import anchoring
 from wattlaw.law.bundled import bundled
 from wattlaw.law.calibration import Anchor, Calibration
 from wattlaw.law.loading import load_law
 from wattlaw.law.prediction import predict
-from wattlaw.law.probed import anchors, calibrate_host, condition, covariance_before, within_bounds
+from wattlaw.law.probed import calibrate_host, condition, covariance_before, within_bounds
 from wattlaw.law.spread import spreads
 from wattlaw.law.step_terms import COMMON_PACE, PARAMETERS, SPREAD_BY_SCOPE, between_machines
 from wattlaw.parallel.layout import Layout
@@ -62,53 +62,6 @@ def run_on(device) -> RunSpec:
     )
 
 
-def anchor_of(name: str, figures: dict, device, prior: Calibration) -> Anchor:
-    """The anchor of one parameter."""
-    return next(one for one in anchors(figures, device, prior) if one.parameter == name)
-
-
-def test_shares_of_the_data_sheet(h100, prior) -> None:
-    """Half of the bf16 peak and an eighth of the TF32 peak are a quarter, the geometric mean; so for a link."""
-    figures = {
-        "matrix_bf16_flop_per_s": Number(0.5 * h100.peak_flop_per_s("bf16")),
-        "matrix_tf32_flop_per_s": Number(0.125 * h100.peak_flop_per_s("tf32")),
-        "collective_2_bytes_per_s": Number(0.3 * h100.link.bytes_per_s),
-    }
-    matrix = anchor_of("matrix_fraction", figures, h100, prior)
-    assert matrix.value == pytest.approx(0.25)
-    assert matrix.told_by == ("matrix_tf32_flop_per_s", "matrix_bf16_flop_per_s")
-    assert anchor_of("link_fraction", figures, h100, prior).value == pytest.approx(0.3)
-
-
-def test_uncertainties_add_as_squares(h100, prior) -> None:
-    """An anchor is no surer than the transfer, and less sure where formats differ or a figure scatters."""
-    peak = h100.peak_flop_per_s("bf16")
-    exact = anchor_of("matrix_fraction", {"matrix_bf16_flop_per_s": Number(0.5 * peak)}, h100, prior)
-    rough = anchor_of("matrix_fraction", {"matrix_bf16_flop_per_s": Number(0.5 * peak, error=0.3)}, h100, prior)
-    assert exact.spread == pytest.approx(probed.TRANSFER_SPREAD["matrix_fraction"])
-    assert rough.spread == pytest.approx(math.hypot(probed.TRANSFER_SPREAD["matrix_fraction"], 0.3))
-
-
-def test_a_memory_that_reaches_what_others_reach_changes_nothing(h100, prior) -> None:
-    """At the reference share of the bandwidth the traffic factor is the common one, at half of it twice that."""
-    usual = probed.REFERENCE_BANDWIDTH_FRACTION * h100.bandwidth_bytes_per_s
-    same = anchor_of("traffic_factor", {"copy_bytes_per_s": Number(usual)}, h100, prior)
-    half = anchor_of("traffic_factor", {"copy_bytes_per_s": Number(usual / 2)}, h100, prior)
-    assert same.value == pytest.approx(prior.parameter("traffic_factor"))
-    assert half.value == pytest.approx(2 * prior.parameter("traffic_factor"))
-
-
-def test_a_layer_tells_its_traffic_and_long_passes_only_hint(h100, prior) -> None:
-    """A layer at a fifth of the bandwidth has a factor of five; without it, copies say less, and less surely."""
-    layer = Number(h100.bandwidth_bytes_per_s / 5)
-    copies = Number(0.9 * h100.bandwidth_bytes_per_s)
-    both = anchor_of("traffic_factor", {"layer_traffic_bytes_per_s": layer, "copy_bytes_per_s": copies}, h100, prior)
-    hint = anchor_of("traffic_factor", {"copy_bytes_per_s": copies}, h100, prior)
-    assert both.value == pytest.approx(5)
-    assert both.told_by == ("layer_traffic_bytes_per_s",)
-    assert hint.spread > 2 * both.spread
-
-
 def test_a_processor_may_be_farther_from_what_gpus_have_in_common(h100, prior) -> None:
     """The same measurement counts for more on a CPU, of which the common parameters say less."""
     of_gpu, of_cpu = (covariance_before(prior, device) for device in (h100, accelerator("generic-cpu")))
@@ -120,41 +73,6 @@ def test_a_processor_may_be_farther_from_what_gpus_have_in_common(h100, prior) -
     assert prior.parameter("traffic_factor") < moved[0] < moved[1] < 20.0
     alone = replace(prior, machines={})
     np.testing.assert_allclose(covariance_before(alone, h100), 2 * between_machines())
-
-
-def test_latency_of_a_collective_is_what_the_law_makes_of_two_steps(h100, prior) -> None:
-    """Put into the law's smooth maximum beside the plain step, the latency gives the divided step back."""
-    figures = {
-        "plain_step_s": Number(6e-3), "sharded_step_s": Number(10e-3), "sharded_step_collectives": Number(15.0),
-        "tensor_step_s": Number(18e-3), "tensor_step_collectives": Number(24.0),
-    }  # fmt: skip
-    latency_s = anchor_of("collective_s", figures, h100, prior).value
-    assert ((15 * latency_s) ** 3 + 6e-3**3) ** (1 / 3) == pytest.approx(10e-3)
-    # All-reduces of tensor parallelism are work of the host: they add.
-    assert anchor_of("tensor_collective_s", figures, h100, prior).value == pytest.approx(12e-3 / 24)
-
-
-def test_a_hidden_latency_is_not_guessed_from_steps(h100, prior) -> None:
-    """Where the divided step is no longer than the plain one, the bare latency counts, and without it none."""
-    figures = {
-        "plain_step_s": Number(6e-3), "sharded_step_s": Number(6.1e-3), "sharded_step_collectives": Number(15.0),
-        "tensor_step_s": Number(5e-3), "tensor_step_collectives": Number(24.0),
-    }  # fmt: skip
-    assert anchors(figures, h100, prior) == ()
-    with_bare = {**figures, "collective_2_latency_s": Number(2e-5), "collective_8_latency_s": Number(8e-5)}
-    assert anchor_of("collective_s", with_bare, h100, prior).value == pytest.approx(4e-5)
-
-
-def test_power_above_the_active_one(h100, prior) -> None:
-    """Of 700 W: 140 W with empty kernels is a fifth, 630 W in products 0.7 more; memory below that is no share."""
-    figures = {
-        "accelerators_launch_power_w": Number(140.0, error=0.01),
-        "accelerators_matrix_power_w": Number(630.0, error=0.01),
-        "accelerators_memory_power_w": Number(130.0),
-        "accelerators_idle_power_w": Number(70.0),
-    }
-    found = {one.parameter: one.value for one in anchors(figures, h100, prior)}
-    assert found == pytest.approx({"active_fraction": 0.2, "compute_fraction": 0.7})
 
 
 def test_shares_above_one_are_told(h100) -> None:
@@ -193,7 +111,7 @@ def test_a_slow_host_is_slow_in_all_that_it_works_on(prior) -> None:
 @given(st.data())
 def test_anchors_never_make_a_parameter_less_sure(data) -> None:
     """Every anchor takes uncertainty away, and what is measured ends between what it was and what was measured."""
-    chosen = data.draw(st.sets(st.sampled_from(sorted(probed.RULES)), min_size=1, max_size=1))
+    chosen = data.draw(st.sets(st.sampled_from(sorted(anchoring.RULES)), min_size=1, max_size=1))
     spread = data.draw(st.floats(0.01, 2.0))
     value = data.draw(st.floats(1e-6, 1.0))
     calibration = bundled()
@@ -279,7 +197,7 @@ def test_the_file_keeps_the_anchors(h100, prior, tmp_path) -> None:
     (anchor,) = loaded.machines[h100.name].anchors
     assert anchor.parameter == "launch_kernel_s"
     assert anchor.value == pytest.approx(1e-5)
-    assert anchor.spread == pytest.approx(math.hypot(0.2, probed.TRANSFER_SPREAD["launch_kernel_s"]))
+    assert anchor.spread == pytest.approx(math.hypot(0.2, anchoring.TRANSFER_SPREAD["launch_kernel_s"]))
     assert all(not machine.anchors for name, machine in loaded.machines.items() if name != h100.name)
 
 
@@ -290,12 +208,6 @@ def test_a_host_is_a_law_that_commands_take(prior, tmp_path) -> None:
     host.calibration.save(tmp_path / "host.json")
     assert load_law(tmp_path / "host.json") == host.calibration
     assert host.calibration.machines["generic-cpu"].parameters["matrix_fraction"] <= 1
-
-
-def test_every_rule_has_a_parameter_and_an_uncertainty() -> None:
-    """A rule for a parameter that the law does not have would be lost in silence."""
-    assert probed.RULES.keys() == probed.TRANSFER_SPREAD.keys()
-    assert probed.RULES.keys() <= set(NAMES)
 
 
 def test_a_prior_of_another_law_is_refused(h100, prior) -> None:

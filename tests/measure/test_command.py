@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -229,3 +230,23 @@ def spec():
         layout=Layout(),
         accelerator=accelerator("a100-sxm4-40gb"),
     )
+
+
+def test_a_machine_reads_the_record_from_the_last_line_of_errors(tmp_path):
+    """The command's own output is left alone, its exit code too; a command that cannot start is a fault."""
+    store = tmp_path / "records.jsonl"
+    script = "import sys; print('mine'); print('loud', file=sys.stderr); sys.exit(3)"
+    ran = subprocess.run(
+        [*WATTLAW, "--json", "-o", str(store), "--", sys.executable, "-c", script],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    *others, last = ran.stderr.splitlines()
+    said = json.loads(last)
+    (record,) = read_records(store)
+    assert (ran.stdout, others, ran.returncode) == ("mine\n", ["loud"], 3)
+    assert (said["exit_code"], said["fault"], said["output"]) == (3, None, str(store))
+    assert (said["record"]["record_id"], said["record"]["status"]) == (record.record_id, "failed")
+    absent = [*WATTLAW, "--json", "-o", str(store), "--", str(tmp_path / "none")]
+    ran = subprocess.run(absent, capture_output=True, text=True, check=False)
+    assert ran.returncode == 127
+    assert "No such file" in json.loads(ran.stderr)["fault"]

@@ -243,7 +243,7 @@ def test_what_cannot_be_laid_out_is_refused(strategy, options, message):
         Layout.of(strategy, **options)
 
 
-@pytest.mark.parametrize("strategy", ["fdsp", "zero3", "fsdp x pt", "", "x", "pppp"])
+@pytest.mark.parametrize("strategy", ["fdsp", "zero3", "fsdp x pt", "", "x", "pppp", "fsdp x", "x tp", "tp x x pp"])
 def test_an_unknown_strategy_is_answered_with_known_ones(strategy):
     """The known strategies are listed, the nearest first, and products are explained."""
     with pytest.raises(UnknownNameError, match=r"unknown strategy.*try a product such as 'fsdp x tp'"):

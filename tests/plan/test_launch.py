@@ -79,6 +79,10 @@ def test_a_power_cap_is_set_before(llama):
         ("fsdp x pp", {"num_devices": 4, "pipeline_parallel": 2}, {}, "pipelines"),
         ("pp", {"num_devices": 4}, {"precision": "fp16"}, "fp16"),
         ("ddp x tp", {"num_devices": 4, "tensor_parallel": 2}, {}, "fsdp x tp"),
+        ("zero1", {"num_devices": 4}, {}, "zero1"),
+        ("cp", {"num_devices": 4}, {}, "cp"),
+        ("fsdp x cp", {"num_devices": 4, "context_parallel": 2}, {}, "fsdp x cp"),
+        ("ddp x ep", {"num_devices": 4}, {}, "ddp x ep"),
         ("tp", {"num_devices": 2}, {"adapter_rank": 8}, "adapters"),
         ("single", {}, {"optimizer": "adafactor"}, "adafactor"),
     ],
@@ -95,6 +99,7 @@ def test_what_the_script_cannot_run_has_no_command(llama, strategy, degrees, rec
     [
         ("single", {}, {"distributed_type: NO", "num_processes: 1"}),
         ("ddp", {"num_devices": 4}, {"distributed_type: MULTI_GPU", "num_processes: 4"}),
+        ("zero1", {"num_devices": 4}, {"distributed_type: DEEPSPEED", "  zero_stage: 1"}),
         ("fsdp", {"num_devices": 4}, {"distributed_type: FSDP", "  fsdp_reshard_after_forward: true"}),
         ("fsdp-grad-op", {"num_devices": 4}, {"distributed_type: FSDP", "  fsdp_reshard_after_forward: false"}),
         (
@@ -116,7 +121,7 @@ def test_accelerate_reads_its_configuration(llama, tmp_path, strategy, degrees, 
     assert found.mixed_precision == "bf16"
 
 
-@pytest.mark.parametrize("strategy", ["tp", "pp", "ddp x tp"])
+@pytest.mark.parametrize("strategy", ["tp", "pp", "ddp x tp", "zero1 x tp", "cp", "ddp x ep"])
 def test_accelerate_has_no_configuration_for_other_layouts(llama, strategy):
     """Its tensor parallelism goes with FSDP only."""
     degrees = {"num_devices": 4} | ({"tensor_parallel": 2} if " x tp" in strategy else {})

@@ -15,11 +15,13 @@ from wattlaw.law.prediction import predict
 from wattlaw.parallel.layout import Layout
 from wattlaw.parallel.memory import device_memory
 from wattlaw.plan import Limits, Space, plan
+from wattlaw.plan.costs import costed
+from wattlaw.plan.limits import excess, needed
 from wattlaw.plan.points import Points, first, pareto_front
 from wattlaw.plan.search import search
 from wattlaw.plan.space import groups
 from wattlaw.run.spec import RunSpec, check_runnable
-from wattlaw.workload import step_cost
+from wattlaw.workload import from_sizes, step_cost
 
 ALL = 10**6
 
@@ -37,14 +39,21 @@ def naive(problem, calibration):
     run, space, found = problem.run, problem.space, []
     batch = int(run.recipe.batch_size * run.recipe.grad_accumulation * run.layout.data_parallel)
     for offer in space.offers:
-        degrees = itertools.product(range(1, offer.num_devices + 1), repeat=3)
+        counts = range(1, offer.num_devices + 1)
+        contexts = counts if "cp" in space.also else (1,)
+        degrees = itertools.product(counts, counts, counts, contexts, counts)
+        stages = (0, 1, 2, 3) if "zero1" in space.also else (0, 2, 3)
         caps = (None, *offer.power_caps_w)
-        names = itertools.product(space.precisions or (run.recipe.precision,), space.checkpointings, (0, 2, 3), caps)
-        for (data, tensor, pipeline), (precision, checkpointing, stage, cap) in itertools.product(degrees, names):
-            devices = data * tensor * pipeline
+        names = itertools.product(space.precisions or (run.recipe.precision,), space.checkpointings, stages, caps)
+        for (data, tensor, pipeline, context, experts), (precision, checkpointing, stage, cap) in itertools.product(
+            degrees, names
+        ):
+            devices = data * tensor * pipeline * context
             per_node = devices if offer.node is None else offer.node.accelerators_per_node
             nodes = -(-devices // per_node)
-            if devices > offer.num_devices or devices % nodes or (stage and data == 1) or batch % data:
+            if devices > offer.num_devices or devices % nodes or (stage and data * context == 1) or batch % data:
+                continue
+            if (data * context) % experts:
                 continue
             for micro in range(1, batch // data + 1):
                 if (batch // data) % micro:
@@ -62,6 +71,8 @@ def naive(problem, calibration):
                         data_parallel=data,
                         tensor_parallel=tensor,
                         pipeline_parallel=pipeline,
+                        context_parallel=context,
+                        expert_parallel=experts,
                         zero_stage=stage,
                         num_nodes=nodes,
                     ),
@@ -94,6 +105,23 @@ def test_the_search_is_a_loop_over_run_specs_and_predictions(problem, offer, cal
     assert len(fast) > 300
     for spec, values in slow.items():
         assert fast[spec] == pytest.approx(values, rel=1e-9)
+
+
+def test_the_search_divides_states_sequences_and_experts(problem, offer, calibration, run):
+    """A model of four experts on twelve devices in two nodes, with sharded states and divided sequences asked for."""
+    experts = from_sizes(
+        "mixtral", num_layers=2, hidden_size=64, num_heads=2, num_kv_heads=2, ffn_size=128, vocab_size=500,
+        num_experts=4, experts_per_token=2,
+    )  # fmt: skip
+    model = replace(run, architecture=experts, recipe=replace(run.recipe, batch_size=4, grad_accumulation=1))
+    asked = problem(
+        model=model, offers=(offer(count=12, node="pcie-box"),), also=("zero1", "cp"), checkpointings=("full",)
+    )
+    fast, slow = everything(asked, calibration), naive(asked, calibration)
+    assert set(fast) == set(slow)
+    names = {spec.layout.strategy for spec in fast}
+    assert {"zero1 x tp x cp x ep", "cp x ep", "fsdp x cp", "ddp x pp x ep"} <= names
+    assert all(fast[spec] == pytest.approx(values, rel=1e-9) for spec, values in slow.items())
 
 
 def test_the_search_agrees_where_memory_binds_and_nodes_are_several(problem, offer, calibration, run):
@@ -137,6 +165,107 @@ def test_chunks_and_the_number_kept_change_nothing(problem, calibration):
     for name in ("energy_j", "duration_s", "batch_size", "group"):
         assert small.best[name].tolist() == large.best[name][:5].tolist()
         assert small.front[name].tolist() == large.front[name].tolist()
+
+
+def taken_whole(problem, calibration):
+    """What a search should find, from the time, energy and upper ends of every configuration."""
+    parts = [part for part in costed(problem, calibration) if len(part.points)]
+    points = Points.joined([part.points for part in parts])
+    over = excess(points, problem.limits)
+    worst = np.max(list(over.values()), axis=0)
+    kept = points.take(worst <= 0)
+    cost = problem.objective.value(points)
+    trades = {}
+    for limit in dict.fromkeys(("deadline", "devices", *problem.limits.bounds())):
+        others = np.max([by for name, by in over.items() if name != limit], axis=0) <= 0
+        part = points.take(others).with_columns(needed=needed(points, limit)[others], cost=cost[others])
+        trades[limit] = pareto_front(part, across="needed", along="cost")
+    return {
+        "best": first(kept, problem.objective.value(kept), 5),
+        "front": pareto_front(kept),
+        "open_front": pareto_front(points),
+        "nearest": first(points, worst, 1 if not len(kept) else 0),
+        "counts": (len(points), len(kept)),
+        **trades,
+    }
+
+
+@settings(max_examples=60)
+@given(data=st.data())
+def test_what_is_not_costed_is_of_no_use(data, problem, offer, calibration):
+    """Caps and upper ends are computed where bounds leave a chance; the result is that of computing them all."""
+    goal = data.draw(st.sampled_from(GOALS))
+    limits = Limits(
+        deadline_s=data.draw(st.sampled_from([None, 25.0, 31.0, 33.0, 36.0, 45.0, 80.0])),
+        max_energy_j=data.draw(st.sampled_from([None, 3000.0, 4600.0, 6600.0, 12000.0])),
+        max_devices=data.draw(st.sampled_from([None, 2])),
+        confidence=data.draw(st.sampled_from([None, 0.6, 0.95])),
+    )
+    caps = data.draw(st.lists(st.sampled_from([70.0, 110.0, 160.0, 240.0]), max_size=3, unique=True))
+    asked = problem(
+        objective=goal,
+        energy_weight=0.3 if goal == "weighted" else None,
+        limits=limits,
+        offers=(offer(power_caps_w=tuple(caps)),),
+        strategies=("single", "ddp", "fsdp", "pp"),
+        checkpointings=("none",),
+        micro_batches=(1, 3, 6, 24),
+    )
+    found = search(asked, calibration, keep=5, chunk=data.draw(st.sampled_from([7, 10**4])))
+    whole = taken_whole(asked, calibration)
+    assert (found.num_fitting, found.num_feasible) == whole.pop("counts")
+    for name, points in whole.items():
+        kept = found.trades.get(name) if name in ("deadline", "devices", "energy") else getattr(found, name)
+        assert (0 if kept is None else len(kept)) == len(points), name
+        for column in ("energy_j", "duration_s", "batch_size", "power_cap_w") if len(points) else ():
+            assert kept[column].tolist() == pytest.approx(points[column].tolist(), rel=1e-12), name
+
+
+def test_lower_bounds_spare_most_of_the_work(problem, offer, calibration):
+    """Under a deadline and three caps, less than half of the capped configurations are looked at closely."""
+    caps = (100.0, 150.0, 200.0)
+    asked = problem(limits=Limits(deadline_s=40.0), offers=(offer(count=16, power_caps_w=caps),), also=("zero1", "cp"))
+    collection = []
+
+    class Watched:
+        """Let nothing pass but what keeps the deadline."""
+
+        def may_keep(self, floors):
+            return floors["duration_s"] <= 40.0
+
+        def may_lead(self, floors):
+            return np.zeros(len(floors), dtype=bool)
+
+    for part in costed(asked, calibration, hopes=Watched()):
+        collection.append((len(part.points), 0 if part.dropped is None else len(part.dropped)))
+        if part.dropped is not None and len(part.dropped):
+            assert part.dropped["duration_s"].min() > 40.0
+    assert sum(dropped for _, dropped in collection) > sum(kept for kept, _ in collection) / 2
+
+
+@settings(max_examples=20)
+@given(share=st.floats(0.26, 0.99), row=st.integers(0, 10**6))
+def test_bounds_under_a_cap_are_below_what_a_run_takes(problem, offer, calibration, share, row):
+    """Energy and time of every configuration under a cap are no less than what the search takes for their least."""
+    cap_w = share * 250.0
+    asked = problem(offers=(offer(power_caps_w=(cap_w,)),), checkpointings=("none",), also=("zero1", "cp"))
+
+    class Nothing:
+        """Let nothing pass."""
+
+        def may_keep(self, floors):
+            return np.zeros(len(floors), dtype=bool)
+
+        may_lead = may_keep
+
+    dropped = [part.dropped for part in costed(asked, calibration, hopes=Nothing()) if part.dropped is not None]
+    whole = [part.points for part in costed(asked, calibration) if part.points["power_cap_w"][0] == cap_w]
+    floors, points = Points.joined(dropped), Points.joined(whole)
+    place = row % len(points)
+    assert len(floors) == len(points)
+    for name in ("energy_j", "duration_s"):
+        assert (floors[name] <= points[name]).all()
+        assert floors[name][place] > 0.2 * points[name][place]
 
 
 OFFERS = [("rtx-2080-ti", 2), ("rtx-2080-ti", 4), ("a100-sxm4-40gb", 3), ("l4", 4), ("v100-sxm2-32gb", 4)]

@@ -44,7 +44,9 @@ def test_doubts_are_said(found):
     name = "ln_memory_proxy"
     coefficients = {**found.coefficients, name: replace(found.coefficients[name], variance_inflation=25.0)}
     moving = replace(found.influential[0], record_id="run 7", cooks_distance=2.5)
-    text = shown(checkup_text(replace(found, coefficients=coefficients, influential=(moving,))), width=200)
+    alike = replace(found, coefficients=coefficients, influential=(moving,), durbin_watson=0.7)
+    text = shown(checkup_text(alike), width=200)
+    assert "! neighbouring runs err alike (Durbin-Watson 0.70)" in text
     assert "! ln_memory_proxy is hardly told apart from the other columns (inflation 25)" in text
     assert "! run 7 moves the fit (Cook's distance 2.5)" in text
 

@@ -10,11 +10,12 @@ import pytest
 from wattlaw.hardware import accelerator
 from wattlaw.law.bundled import bundled
 from wattlaw.parallel.layout import Layout
-from wattlaw.plan import Limits, Offer, Problem, Space, plan
+from wattlaw.plan import Limits, Objective, Offer, Problem, Space, plan
 from wattlaw.plan.curves import by_device_count, by_power_cap, crossovers
 from wattlaw.plan.limits import Miss
 from wattlaw.report.machine import as_json
-from wattlaw.report.plan import missed, plan_mapping, plan_text
+from wattlaw.report.plan import plan_mapping, plan_text
+from wattlaw.report.plan_limits import missed
 from wattlaw.run.spec import RunSpec
 from wattlaw.workload import Recipe, preset
 
@@ -116,7 +117,7 @@ def test_curves_are_drawn_with_their_crossovers(found, problem):
 def test_a_power_cap_curve_says_what_is_saved(found, tmp_path):
     """The least energy, against that at the board's own limit; the file is a picture."""
     pytest.importorskip("vl_convert")
-    from wattlaw.report.figures.energy_time import save
+    from wattlaw.report.figures.saving import save
     from wattlaw.report.plan_figures import caps_figure
 
     spec = replace(found.best.spec, accelerator=accelerator("a100-sxm4-40gb"))
@@ -128,3 +129,38 @@ def test_a_power_cap_curve_says_what_is_saved(found, tmp_path):
     save(chart, tmp_path / "caps.png")
     assert (tmp_path / "caps.png").read_bytes()[:4] == b"\x89PNG"
     assert "<svg" in (tmp_path / "caps.svg").read_text()
+
+
+def test_trades_are_told_as_text_and_as_a_mapping(problem, capsys):
+    """A deadline that the greenest way misses: by how much, and what keeping it costs."""
+    from rich.console import Console
+
+    greenest = plan(replace(problem, limits=Limits()), bundled()).best
+    bound_s = 0.92 * greenest.prediction.duration_s.mid
+    found = plan(replace(problem, limits=Limits(deadline_s=bound_s)), bundled())
+    trade = plan_mapping(found, None)["trades"]["deadline"]
+    assert trade["allowed"] == bound_s
+    last = trade["options"][-1]
+    assert last["needed"] > bound_s
+    assert last["cost_fraction"] == pytest.approx(greenest.cost / found.best.cost - 1, rel=1e-6)
+    Console(width=120).print(plan_text(found, None))
+    text = capsys.readouterr().out
+    assert "one limit moved, all others kept" in text
+    assert f"(+{100 * (last['needed'] / bound_s - 1):.2g} %)" in text
+
+
+def test_an_infeasible_plan_says_what_would_make_it_possible(problem, capsys):
+    """A deadline moved, or more devices than are offered, each with its number."""
+    from rich.console import Console
+
+    fastest = plan(replace(problem, objective=Objective(goal="time")), bundled()).best
+    few = replace(problem.space, offers=tuple(replace(one, num_devices=1) for one in problem.space.offers))
+    bound_s = 1.05 * fastest.prediction.duration_s.mid
+    found = plan(replace(problem, space=few, limits=Limits(deadline_s=bound_s)), bundled())
+    Console(width=160).print(plan_text(found, None))
+    text = capsys.readouterr().out
+    (option,) = found.infeasible.more_devices
+    assert f"with {option.spec.layout.num_devices} {option.spec.accelerator.name}, where 1 are offered" in text
+    assert "with all other limits kept, deadline: needs" in text
+    mapping = plan_mapping(found, None)["infeasible"]
+    assert [one["num_devices"] for one in mapping["more_devices"]] == [option.spec.layout.num_devices]

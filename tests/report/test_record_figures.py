@@ -11,11 +11,12 @@ import pytest
 
 from wattlaw.errors import DataError
 from wattlaw.law.bundled import bundled
-from wattlaw.law.fitting import measured
+from wattlaw.law.fitting import fit_records, measured
 from wattlaw.law.laws import law_named
+from wattlaw.law.paper.options import PaperOptions
 from wattlaw.report.figures.drawing import MOST_POINTS, SERIES, as_svg, thinned
 from wattlaw.report.figures.records import record_figures, record_rows
-from wattlaw.report.records_report import diagnostics_section, records_document
+from wattlaw.report.records_report import diagnostics_section, records_document, regression_sections
 
 #: The paper's first seven figures, by what they are called here.
 NAMES = [
@@ -39,7 +40,7 @@ def test_every_figure_of_the_paper_is_drawn_in_its_order(drawn):
     """Records with energies, durations and single-device times have all seven, each with words and a table."""
     figures, missing = drawn
     assert missing == []
-    assert [figure.name for figure in figures] == NAMES
+    assert [figure.name for figure in figures] == [*NAMES, "estimated-against-measured-time"]
     for figure in figures:
         assert figure.alt.endswith(".")
         assert figure.table.rows
@@ -51,8 +52,9 @@ def test_what_the_records_lack_is_said(records):
     untimed = [replace(record, duration_s=None) for record in records]
     figures, missing = record_figures(untimed, bundled())
     assert [figure.name for figure in figures] == [n for n in NAMES if n not in ("speedup", "duration-and-energy")]
-    assert len(missing) == 2
-    assert "duration_h" in missing[1]
+    assert len(missing) == 3
+    assert missing[1].startswith("no record has a duration and an energy")
+    assert missing[2].startswith("no record has a duration and an estimated time")
 
 
 def test_rows_are_what_the_records_say(records):
@@ -120,14 +122,29 @@ def test_the_diagnostics_of_a_law_are_drawn(records, law):
     section = diagnostics_section(records, calibration)
     names = {getattr(block, "name", "") for block in section.blocks}
     assert {"residuals-against-estimate", "residuals-by-strategy", "residual-quantiles", "leverage",
-            "variance-inflation", "coverage"} <= names  # fmt: skip
+            "variance-inflation", "coverage", "residuals-against-efficiency"} <= names  # fmt: skip
+    if law == "paper":
+        assert "condition number of the law's own fit" in {row[0] for row in section.blocks[0].rows}
+
+
+def test_the_choices_of_a_law_hold_for_its_report(records):
+    """A law that was fitted to measured efficiencies and observed proxies is drawn and diagnosed by them."""
+    pytest.importorskip("statsmodels")
+    options = PaperOptions(compute="artifact", proxies="observed", efficiency="measured")
+    calibration = fit_records(records, law_name="paper", options=options).calibration
+    drawn, _ = record_figures(records, calibration)
+    assert "estimated-against-measured" in {one.name for one in drawn}
+    (section,) = regression_sections(records, calibration)
+    assert any("likelihood ratio" in sentence for sentence in section.sentences)
+    assert not any("Not diagnosed" in sentence for sentence in section.sentences)
+    assert regression_sections(records, bundled()) == ()
 
 
 def test_a_report_of_records_is_whole(records):
     """A document of records counts them all, and a fit's has the parameters first."""
     alone = [record for record in records[:20] if record.spec.layout.num_devices == 1]
-    untold = [replace(record, energies=(), observed={}) for record in alone]
-    with pytest.raises(DataError, match=r"without an energy; try .* --target time"):
+    untold = [replace(record, energies=(), observed={}, duration_s=None) for record in alone]
+    with pytest.raises(DataError, match="nothing to draw from these records"):
         records_document(untold, bundled(), fitted=False)
     document = records_document(records[:20], bundled(), fitted=False)
     assert document.title == "20 records"
@@ -136,3 +153,17 @@ def test_a_report_of_records_is_whole(records):
     assert fit.sections[0].heading == "The law"
     counts = document.sections[0].blocks[0]
     assert sum(row[counts.columns.index("runs")] for row in counts.rows) == 20
+
+
+def test_times_alone_are_drawn_and_the_energies_said_to_be_missing(records):
+    """What a machine without a sensor gives: speedups, durations, and the law's times beside them."""
+    timed = [replace(record, energies=()) for record in records]
+    figures, missing = record_figures(timed, bundled())
+    assert [one.name for one in figures] == ["speedup", "estimated-against-measured-time", "duration-by-devices"]
+    assert missing == ["the figures of energy, as no record has one"]
+    columns = figures[1].table.columns
+    for row in figures[1].table.rows:
+        measured, estimated = (row[columns.index(name)] for name in ("duration_h", "estimated_h"))
+        assert abs(math.log(estimated / measured)) < 0.15  # 3 % of noise
+    document = records_document(timed, bundled(), fitted=False)
+    assert "Not drawn: the figures of energy, as no record has one." in document.sections[0].sentences

@@ -107,7 +107,7 @@ def specs(draw):
         recipe=recipe,
         layout=layout,
         accelerator=base.accelerator,
-        power_limit_w=draw(st.none() | st.floats(1, 1000)),
+        power_limit_w=draw(st.none() | st.floats(100, 1000)),  # of 400 W
         name=draw(st.text(max_size=10)),
     )
 
@@ -416,3 +416,27 @@ def test_zero_stage_must_be_one(tables):
         tables["layout"] = {"data_parallel": 4, "zero_stage": stage}
         with pytest.raises(ConfigError, match=rf"\[layout\].*zero_stage; given {stage}; allowed 0, 1, 2, 3"):
             spec_from_mapping(tables)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"layout": {"strategy": "ddp", "num_devices": 1e9, "num_nodes": 1.25e8}}, r"num_devices: more.*<= 10000000"),
+        ({"hardware": {"gpu": "v100-pcie-16gb", "power_limit_w": 1.5}}, r"power_limit_w: a cap.*62\.5 to 250 W"),
+        ({"recipe": {"batch_size": 1, "seq_len": 8, "steps": 1, "evaluation_fraction": 1e9}}, "evaluation_fraction"),
+        ({"recipe": {"batch_size": 1, "seq_len": 8, "steps": 1, "grad_accumulation": 1e9}}, "grad_accumulation"),
+    ],
+)
+def test_what_no_machine_room_holds_is_refused(changes, words):
+    """Counts, caps and shares have bounds, with the field and what is allowed."""
+    usual = {
+        "model": {"preset": "bert-base-uncased"},
+        "recipe": {"batch_size": 1, "seq_len": 8, "steps": 1, "precision": "fp16"},
+        "hardware": {"gpu": "v100-pcie-16gb", "power_limit_w": 62.5},
+        "layout": {"strategy": "ddp", "num_devices": 16},
+    }
+    assert spec_from_mapping(usual).layout.num_devices == 16
+    changed = {**usual, **changes}
+    changed["recipe"] = {"precision": "fp16", **changed["recipe"]}
+    with pytest.raises(ConfigError, match=words):
+        spec_from_mapping(changed)

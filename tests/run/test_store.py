@@ -12,7 +12,7 @@ from dataclasses import replace
 import pytest
 
 from wattlaw.errors import FileError, WattlawWarning
-from wattlaw.run import RunRecord, append_record, append_records, read_records, write_atomic
+from wattlaw.run import RunRecord, append_record, append_records, read_records, read_stores, write_atomic
 from wattlaw.run.store import records_in
 
 
@@ -44,17 +44,17 @@ def test_every_byte(tmp_path):
     whole = path.read_bytes()
     # The newline belongs to no record: one that lacks only it is whole.
     ends = [index for index, byte in enumerate(whole) if byte == ord("\n")]
-    (late,) = _named("late")
+    late, later = _named("late", "later")
     for size in range(len(whole) + 1):
         path.write_bytes(whole[:size])
         kept = first[: sum(end <= size for end in ends)]
         is_torn = size > 0 and size not in ends and size - 1 not in ends
-        for expected in (kept, (*kept, late), (*kept, late, late)):
+        for expected, added in ((kept, late), ((*kept, late), later), ((*kept, late, later), later)):
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
                 assert read_records(path) == expected
             assert [one.category for one in caught] == [WattlawWarning] * is_torn
-            append_record(path, late)
+            append_record(path, added)
         assert path.read_bytes().startswith(whole[:size])
 
 
@@ -166,3 +166,25 @@ def test_one_indented_json_text_is_no_store(tmp_path):
         warnings.simplefilter("error")
         with pytest.raises(FileError, match="one JSON text, not a record in each line"):
             read_records(path)
+
+
+def test_a_run_counts_once(record, tmp_path):
+    """Equal records of one or several stores are one, and how many were dropped is said."""
+    path, other = tmp_path / "records.jsonl", tmp_path / "more.jsonl"
+    append_records(path, [record] * 5)
+    append_records(other, [record, *_named("b")])
+    with pytest.warns(WattlawWarning, match=r"records\.jsonl: dropped records that stood there already, 4 times"):
+        assert read_records(path) == (record,)
+    with pytest.warns(WattlawWarning, match="5 times"):
+        assert read_stores([path, other]) == (record, *_named("b"))
+    with pytest.warns(WattlawWarning, match="once"):
+        assert len(records_in(other.read_bytes() + other.read_bytes().splitlines(keepends=True)[0], place="x")) == 2
+
+
+def test_two_records_of_one_name_name_both_lines(record, tmp_path):
+    """Nobody knows which of them is the run: both places are told."""
+    path, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    append_records(path, [*_named("x"), record])
+    append_record(other, replace(record, duration_s=9.0))
+    with pytest.raises(FileError, match=r"b\.jsonl: line 1: two records of one name.*a\.jsonl: line 2"):
+        read_stores([path, other])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import accuracy
 import pytest
+from markdown_it import MarkdownIt
 
 from wattlaw.law.evaluation import evaluate, judge, splits
 
@@ -80,6 +81,18 @@ def test_every_figure_is_there_with_its_verdict(write):
     assert (reached, missed) == (3, 1)
     assert total == reached + missed + absent
     assert text.count("not computed |") == absent
+
+
+def test_prose_keeps_to_120_columns(write):
+    """A long note stays one item with the same words, whole code and no list of its own; tables are not broken."""
+    note = "a share > 3 of `one table, some rows` - 5 and 1. more; " * 12
+    text = write([figure("accuracy.fit_s", "<= 2", 1.0, note.strip()), figure("accuracy.r2.bert", ">= 2", 1.0)])
+    assert max(len(line) for line in text.splitlines() if not line.startswith("|")) <= 120
+    assert text.count("`one table, some rows`") == 12
+    parsed = MarkdownIt().enable("table").parse(text)
+    (item,) = (block.content for block in parsed if block.content.startswith("`accuracy.fit_s`: "))
+    assert item.split() == f"`accuracy.fit_s`: {note}".split()
+    assert not [block for block in parsed if block.type in ("blockquote_open", "ordered_list_open", "code_block")]
 
 
 def test_the_same_figures_give_the_same_text(write):

@@ -9,13 +9,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from wattlaw.errors import ConfigError, FileError, UnknownNameError, WattlawError
+from wattlaw.errors import ConfigError, FileError, UnknownNameError, WattlawError, WattlawWarning
 from wattlaw.workload import FAMILIES, Recipe, from_config, from_mapping, from_sizes, preset, presets, step_cost
 from wattlaw.workload.families import TASKS
 from wattlaw.workload.presets import preset_config
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "bert-base-uncased"
 BERT = dict(preset_config("bert-base-uncased"))
+RECIPE = Recipe(batch_size=1, seq_len=8, steps=1)
 
 
 def test_a_real_file_is_the_model_it_names():
@@ -102,7 +103,8 @@ def test_a_misspelt_size_is_pointed_at():
         ({"is_decoder": True}, ConfigError, "is_decoder"),
         ({"position_embedding_type": "relative_key"}, ConfigError, "position_embedding_type"),
         ({"model_type": 7}, FileError, "model_type"),
-        ({"model_type": None}, FileError, "model_type"),
+        ({"model_type": None}, FileError, "model_type: the field is null"),
+        ({"hidden_size": None}, FileError, "hidden_size: the field is null"),
         ({"model_type": "berd"}, UnknownNameError, "bert"),
     ],
 )
@@ -123,7 +125,7 @@ def test_a_wrong_field_is_one_error_that_names_it(changes, kind, word):
         ("null", "not a JSON object"),
         ('{"model_type": NaN}', "not JSON"),
         ("[" * 100_000, "not JSON"),
-        ("\ufeff{}", "not JSON"),
+        ("\ufeff{}", "model_type: the field is missing"),  # a byte-order mark in front is read over
     ],
 )
 def test_a_broken_file_is_named_and_left_alone(tmp_path, content, word):
@@ -249,3 +251,63 @@ def test_windows_follow_each_family():
     windowed = {name: preset(name).stacks[0].windowed_layers for name in ("mistral-7b", "gemma-2-9b", "gemma-3-1b")}
     assert windowed == {"mistral-7b": 32, "gemma-2-9b": 21, "gemma-3-1b": 22}
     assert preset("qwen3-8b").stacks[0].windowed_layers == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"quantization_config": {"quant_method": "bitsandbytes", "load_in_4bit": True}},
+        {"quantization_config": {}},
+        {"torch_dtype": "int8"},
+        {"torch_dtype": "torch.uint8"},
+        {"dtype": "float8_e4m3fn"},
+    ],
+)
+def test_quantised_weights_are_refused(changes):
+    """A training of them is none of the model in bf16, which would be told otherwise."""
+    with pytest.raises(ConfigError, match="quantised weights are not counted"):
+        from_mapping({**BERT, **changes})
+    assert from_mapping({**BERT, "quantization_config": None, "torch_dtype": "float32"}) == from_mapping(BERT)
+
+
+def test_multilingual_models_have_the_blocks_of_their_family():
+    """XLM-R is a RoBERTa; mT5 is gated and has its own head, also where its file leaves that to its class."""
+    roberta = {**BERT, "model_type": "roberta", "architectures": ["RobertaForMaskedLM"], "type_vocab_size": 1}
+    xlm = {**roberta, "model_type": "xlm-roberta", "architectures": ["XLMRobertaForMaskedLM"]}
+    assert from_mapping(xlm) == from_mapping(roberta)
+    mt5 = {
+        "model_type": "mt5", "architectures": ["MT5ForConditionalGeneration"], "d_model": 512, "d_ff": 1024, "d_kv": 64,
+        "num_layers": 8, "num_heads": 6, "vocab_size": 250112,
+    }  # fmt: skip
+    read = from_mapping(mt5)
+    assert (read.family, read.tied_head, [stack.gated for stack in read.stacks]) == ("t5", 0, [1, 1])
+    # 300,176,768 weights in google/mt5-small, its model card's 300 million.
+    assert step_cost(read, RECIPE, attention="full", head="counted").parameters == 300_176_768
+
+
+def test_an_old_file_is_known_by_its_class():
+    """Files from before ``model_type`` name the class only; one that says neither is asked for its type."""
+    old = {key: value for key, value in BERT.items() if key != "model_type"}
+    assert from_mapping({**old, "architectures": ["BertForMaskedLM"]}) == from_mapping(
+        {**BERT, "architectures": ["BertForMaskedLM"]}
+    )
+    for classes in (["SomethingForMaskedLM"], []):
+        with pytest.raises(FileError, match="model_type: the field is missing"):
+            from_mapping({**old, "architectures": classes})
+
+
+def test_of_a_model_of_images_and_text_the_text_is_read():
+    """Gemma 3 of 4B: 3,880,263,168 weights of text (4.30 billion with the encoder of images), and that is said."""
+    gemma = {
+        "model_type": "gemma3", "architectures": ["Gemma3ForConditionalGeneration"],
+        "vision_config": {"hidden_size": 1152}, "text_config": {
+            "model_type": "gemma3_text", "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34,
+            "sliding_window": 1024,
+        },
+    }  # fmt: skip
+    with pytest.warns(WattlawWarning, match=r"text part \(gemma3_text\)"):
+        read = from_mapping(gemma)
+    assert read.head == "lm"
+    assert step_cost(read, RECIPE, attention="full", head="counted").parameters == 3_880_263_168
+    with pytest.raises(UnknownNameError, match="model_type"):
+        from_mapping({**gemma, "text_config": {**gemma["text_config"], "model_type": "some_text"}})

@@ -133,8 +133,6 @@ def test_memory_and_flop_are_sums_of_their_parts():
     assert cost.memory_bytes == sum(parts[f"{name}_bytes"] for name in held)
     assert cost.flop == parts["forward_flop"] + parts["backward_flop"] + parts["recompute_flop"]
     assert cost.kernels == parts["forward_kernels"] + parts["backward_kernels"] + parts["recompute_kernels"]
-    assert cost.divided_flop < cost.flop
-    assert cost.divided_traffic_bytes < cost.traffic_bytes
 
 
 def test_a_head_that_is_not_counted_is_still_of_the_model():

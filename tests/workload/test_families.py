@@ -6,7 +6,7 @@ import pytest
 
 from wattlaw.errors import ConfigError, FileError
 from wattlaw.workload import FAMILIES, from_mapping
-from wattlaw.workload.families import family_module
+from wattlaw.workload.families import family_module, from_sizes
 from wattlaw.workload.presets import preset_config
 
 
@@ -39,6 +39,17 @@ def test_gpt2_mlp_is_four_hidden_sizes_wide_unless_said():
     """``n_inner`` is null in the published files."""
     assert read("gpt2").stacks[0].ffn_size == 4 * 768
     assert read("gpt2", n_inner=1000).stacks[0].ffn_size == 1000
+
+
+@pytest.mark.parametrize("family", ["gpt2", "llama"])
+def test_the_ends_of_an_answer_are_two_whatever_labels_there_are(family):
+    """The classes for questions on decoders have two outputs; those for tokens one for each label."""
+    sizes = {"num_layers": 2, "hidden_size": 8, "num_heads": 2, "ffn_size": 16, "vocab_size": 32}
+    asked, labelled = (
+        from_sizes(family, head=head, num_labels=5, **sizes) for head in ("question_answering", "token_classification")
+    )
+    assert (asked.num_labels, labelled.num_labels) == (2, 5)
+    assert asked.tied_head == labelled.tied_head == 0
 
 
 def test_names_of_one_field_are_equivalent():

@@ -16,6 +16,7 @@ from wattlaw.law.loading import check_law
 from wattlaw.run.fields import expect_mapping, expect_text
 from wattlaw.run.spec import RunSpec
 from wattlaw.run.spec_file import spec_from_mapping
+from wattlaw.units import MOST_DEVICES
 from wattlaw.workload.config import from_mapping
 
 Tables = dict[str, Any]
@@ -27,8 +28,6 @@ MOST_RECORD_BYTES = 16 * 2**20
 MOST_RECORDS = 5000
 #: More devices than this are not searched by a plan.
 MOST_PLANNED_DEVICES = 64
-#: Ten times more than stand in any one place.
-MOST_DEVICES = 10_000_000
 #: A tree has a part for each block, and a plan tries the divisors of the batch of all devices.
 MOST_BLOCKS = 1000
 MOST_GLOBAL_BATCH = 2**20

@@ -177,11 +177,13 @@ class Work:
             BusyError: another fit is under way.
             WattlawError: what the fit was refused for.
         """
+        from anyio import WouldBlock
+
         from wattlaw.app.worker import run_worker
 
         try:
             self.fits.acquire_nowait()
-        except Exception as error:  # anyio.WouldBlock
+        except WouldBlock as error:
             raise BusyError("another fit is under way", hint="asking again in a moment") from error
         try:
             return await run_worker(law, records, seconds=FIT_SECONDS)

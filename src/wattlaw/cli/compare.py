@@ -20,11 +20,11 @@ Examples:
 
 
 @click.command("compare", epilog=EPILOG)
-@click.argument("specs", nargs=-1, required=True, metavar="SPEC...", type=InputPath(path_type=Path))
+@click.argument("specs", nargs=-1, required=True, metavar="SPEC...", type=InputPath("a run spec", path_type=Path))
 @click.option(
     "--law",
     metavar="FILE",
-    type=InputPath(path_type=Path),
+    type=InputPath("a fitted law", path_type=Path),
     help="A fitted law; the shipped one where none is given.",
 )
 @click.option("--level", type=SHARE, default=0.95, show_default=True, help="Share of runs that the interval holds.")

@@ -17,6 +17,7 @@ EPILOG = """\b
 Examples:
   wattlaw import csv runs.csv --columns columns.toml -o records.jsonl
   wattlaw import csv table.csv --columns bert_gpt_multi_gpu -o records.jsonl
+  wattlaw import authors configurations.csv --gpu "V100=v100-sxm2-32gb" -o records.jsonl
   wattlaw import codecarbon emissions.csv --spec run.toml -o records.jsonl
 """
 
@@ -27,6 +28,15 @@ output_option = click.option(
     required=True,
     type=OutputPath(path_type=Path),
     help="Store (JSON lines) to add the records to; made where it is absent.",
+)
+
+
+gpu_names_option = click.option(
+    "--gpu",
+    "gpus",
+    multiple=True,
+    metavar="NAME=ACCELERATOR",
+    help="What a name of the file means that could mean several, such as V100=v100-sxm2-32gb; may be repeated.",
 )
 
 
@@ -42,25 +52,28 @@ def command() -> None:
 @command.command("csv", epilog="Example: wattlaw import csv runs.csv --columns columns.toml -o records.jsonl")
 @file_argument
 @click.option("--columns", required=True, metavar="MAP", help="Column map: a TOML file, or the name of a shipped one.")
+@gpu_names_option
 @output_option
 @as_json_option
-def from_csv(file: Path, columns: str, output: Path, as_json: bool) -> None:
+def from_csv(file: Path, columns: str, gpus: tuple[str, ...], output: Path, as_json: bool) -> None:
     """Import any CSV file with a column map (see docs/records.md)."""
     from wattlaw.run.importers import import_csv, shipped_map
 
     is_file = columns.lower().endswith(".toml") or Path(columns).is_file()
-    _store(file, import_csv(file, columns if is_file else shipped_map(columns)), output, as_json)
+    named = columns if is_file else shipped_map(columns)
+    _store(file, import_csv(file, named, gpus=_meanings(gpus)), output, as_json)
 
 
 @command.command("authors", epilog="Example: wattlaw import authors data/configurations.csv -o records.jsonl")
 @file_argument
+@gpu_names_option
 @output_option
 @as_json_option
-def from_authors(file: Path, output: Path, as_json: bool) -> None:
+def from_authors(file: Path, gpus: tuple[str, ...], output: Path, as_json: bool) -> None:
     """Import data/configurations.csv of "System-Aware Energy Prediction for Multi-GPU Transformer Training"."""
     from wattlaw.run.importers import import_authors
 
-    _store(file, import_authors(file), output, as_json)
+    _store(file, import_authors(file, gpus=_meanings(gpus)), output, as_json)
 
 
 @command.command(
@@ -92,6 +105,23 @@ def from_codecarbon(file: Path, spec: Path, output: Path, as_json: bool) -> None
     from wattlaw.run.spec_file import read_spec
 
     _store(file, import_codecarbon(file, spec=read_spec(spec)), output, as_json)
+
+
+def _meanings(texts: tuple[str, ...]) -> dict[str, str]:
+    """Read ``NAME=ACCELERATOR``; the file of an accelerator is one as well."""
+    from wattlaw.errors import ConfigError
+
+    found: dict[str, str] = {}
+    for text in texts:
+        name, equals, means = (part.strip() for part in text.rpartition("="))
+        name, means = (name, means) if equals else (means, "")
+        if not (name and means):
+            raise ConfigError(
+                "not a name and what it means", given=repr(text), allowed="NAME=ACCELERATOR, as V100=v100-sxm2-32gb"
+            ).at("--gpu")
+        if found.setdefault(name, means) != means:
+            raise ConfigError("one name, two meanings", given=f"{name}: {found[name]}, {means}").at("--gpu")
+    return found
 
 
 def _store(file: Path, found: Import, output: Path, as_json: bool) -> None:

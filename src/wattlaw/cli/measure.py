@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import msgspec
-from rich.console import Console
 
+from wattlaw.cli.options import InputPath, OutputFolder, as_json_option, declare_power_option, print_json, print_rich
 from wattlaw.errors import ConfigError
 from wattlaw.measure.sweep import MachineMeters, Sweep, read_sweep, run_sweep, stop_on_signals
 from wattlaw.report.sweep import plan_document, plan_table, progress_bar, result_document, result_lines
@@ -17,16 +16,16 @@ STOPPED = 130
 
 
 @click.command(epilog="Example: wattlaw measure examples/cpu_sweep.toml -o runs/")
-@click.argument("sweep_file", metavar="SWEEP.toml", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path, file_okay=False), default=Path("runs"),
+@click.argument("sweep_file", metavar="SWEEP.toml", type=InputPath("a sweep", path_type=Path))
+@click.option("-o", "--output", type=OutputFolder(path_type=Path, file_okay=False), default=Path("runs"),
               show_default=True, help="Folder of sweeps; this one's records go into a folder of its name.")  # fmt: skip
 @click.option("--resume", is_flag=True, help="Skip the runs that are recorded, go on with the others.")
 @click.option("--dry-run", is_flag=True, help="Show the plan and run nothing.")
 @click.option("--gpu", help="Accelerator, instead of the file's.")
-@click.option("--declare-power", metavar="WATTS", help="Power of the node as you state it, such as 65W; labelled so.")
+@declare_power_option
 @click.option("--max-seconds", type=click.FloatRange(min=0), help="Start no configuration after this time.")
 @click.option("--modules", is_flag=True, help="Time the modules of the one-device configurations, and nothing else.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON for machines, and no progress bar.")
+@as_json_option
 def command(
     *,
     sweep_file: Path,
@@ -34,7 +33,7 @@ def command(
     resume: bool,
     dry_run: bool,
     gpu: str | None,
-    declare_power: str | None,
+    declare_power: float | None,
     max_seconds: float | None,
     modules: bool,
     as_json: bool,
@@ -46,17 +45,17 @@ def command(
     """
     sweep = read_sweep(sweep_file, gpu=gpu)
     if dry_run:
-        _show(plan_document(sweep)) if as_json else Console().print(plan_table(sweep))
+        print_json(plan_document(sweep)) if as_json else print_rich(plan_table(sweep))
         return 0
     if modules:
         return _time_modules(sweep, output, as_json=as_json)
-    meters = MachineMeters(sweep.device, declared_power_w=None if declare_power is None else _watts(declare_power))
+    meters = MachineMeters(sweep.device, declared_power_w=declare_power)
     with stop_on_signals(_tell_stopping) as stop, progress_bar(shown=not as_json) as watch:
         result = run_sweep(
             sweep, output, resume=resume, meter_of=meters, watch=watch, stop=stop, max_duration_s=max_seconds
         )
     if as_json:
-        _show(result_document(result))
+        print_json(result_document(result))
     else:
         for line in result_lines(result):
             click.echo(line)
@@ -78,28 +77,11 @@ def _time_modules(sweep: Sweep, output: Path, *, as_json: bool) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     write_module_times(path, times)
     if as_json:
-        _show(modules_document(times, path))
+        print_json(modules_document(times, path))
     else:
-        Console().print(*modules_tables(times), f"{path}: {len(times)} configurations", sep="\n")
+        print_rich(*modules_tables(times), f"{path}: {len(times)} configurations")
     return 0
-
-
-def _watts(text: str) -> float:
-    number = text.strip().removesuffix("W").strip()
-    try:
-        watts = float(number)
-    except ValueError:
-        watts = float("nan")
-    if not 0 < watts < float("inf"):
-        raise ConfigError("not a power", given=repr(text), allowed="watts above zero, such as 65W").at(
-            "--declare-power"
-        )
-    return watts
 
 
 def _tell_stopping() -> None:
     click.echo("finishing the running configuration; Ctrl-C again stops at once", err=True)
-
-
-def _show(document: object) -> None:
-    click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())

@@ -14,7 +14,10 @@ from typing import Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
+from wattlaw.cli.file_kinds import Kind, require_kind
 from wattlaw.errors import ConfigError, FileError, UnknownNameError, WattlawError
+from wattlaw.law.laws import LAWS
+from wattlaw.units import MOST_DEVICES
 
 Item = TypeVar("Item")
 #: Goes through the items of a loop, and shows how far it is where somebody watches.
@@ -155,7 +158,15 @@ class Name(click.ParamType[str]):
 
 
 class InputPath(click.Path):
-    """A file or folder to read. Devices are refused: some of them never end."""
+    """A file or folder to read. Devices are refused: some of them never end.
+
+    Attributes:
+        holds: the kinds of file that may be there; any where none is named.
+    """
+
+    def __init__(self, *holds: Kind, **options: Any) -> None:
+        super().__init__(**options)
+        self.holds = holds
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
         """Return the path."""
@@ -166,6 +177,8 @@ class InputPath(click.Path):
             return path  # whoever reads it says what it is needed for
         if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
             raise FileError("a device, not a file", given=str(path), allowed="a file").at(option_of(param))
+        if self.holds:
+            require_kind(path, self.holds)
         return path
 
 
@@ -219,20 +232,25 @@ def option_of(param: click.Parameter | None) -> str:
 POSITIVE = Number(above=0)
 NOT_NEGATIVE = Number(at_least=0)
 ENERGY = Quantity("J", "kJ", "MJ", "Wh", "kWh", "MWh", kind="an energy", example="1kWh", above=0)
+POWER = Quantity("mW", "kW", "W", kind="a power", example="65W", above=0)
 MASS = Quantity("g", "kg", "t", kind="a mass", example="20kg", above=0)
 COUNT = Number(whole=True, at_least=1)
 FLAG = Number(whole=True, at_least=0, at_most=1)
-#: Ten times more than stand in any one place.
-DEVICES = Number(whole=True, at_least=1, at_most=10_000_000)
+DEVICES = Number(whole=True, at_least=1, at_most=MOST_DEVICES)
 SHARE = Number(above=0, below=1)
 
 as_json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for machines.")
+declare_power_option = click.option(
+    "--declare-power", type=POWER, metavar="WATTS", help="Power of the node as you state it, such as 65W; labelled so."
+)
+
+
+#: The laws, for the help of options.
+LISTED_LAWS = f"{', '.join([*LAWS][:-1])} or {[*LAWS][-1]}"
 
 
 def law_names() -> Iterable[str]:
     """Name the laws."""
-    from wattlaw.law.laws import LAWS
-
     return LAWS
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,9 @@ Examples:
       --objective energy
   wattlaw plan run.toml --gpus h100-sxm:64@dgx-h100 --deadline 3d --confidence 0.9 --cap 60%,80%
   wattlaw plan run.toml --gpus a100-sxm4-80gb:8 --objective money --price-per-device-hour 1.8 --save plan
+
+Where no way keeps all limits, the answer is which limit to move and by how much: the exit code is 0 then too, and
+"best" is null with --json.
 """
 
 
@@ -55,12 +59,12 @@ def _goals() -> Iterable[str]:
 
 
 @click.command("plan", epilog=EPILOG)
-@click.argument("spec", type=InputPath(path_type=Path))
+@click.argument("spec", type=InputPath("a run spec", path_type=Path))
 @click.option(
     "--gpus",
     metavar="LIST",
-    help="Accelerators to choose from and how many: NAME:8, or NAME:64@NODE where they stand in several nodes; the "
-    "run's own where none is named.",
+    help="Accelerators to choose from and how many: NAME:8, or NAME:64@NODE for their machine, which many need "
+    "and whose host then counts; the run's own where none is named.",
 )
 @click.option(
     "--objective",
@@ -89,7 +93,7 @@ def _goals() -> Iterable[str]:
 @click.option(
     "--law",
     metavar="FILE",
-    type=InputPath(path_type=Path),
+    type=InputPath("a fitted law", path_type=Path),
     help="A fitted law; the shipped one where none is given.",
 )
 @click.option(
@@ -170,9 +174,12 @@ def _space(run: RunSpec, given: dict[str, Any]) -> Space:
 
     names = {
         "strategies": "strategies",
+        "also": "also",
         "devices": "device_counts",
         "tensor_parallel": "tensor_parallel",
         "pipeline_parallel": "pipeline_parallel",
+        "context_parallel": "context_parallel",
+        "expert_parallel": "expert_parallel",
         "interleaving": "pipeline_interleavings",
         "micro_batches": "micro_batches",
         "checkpointing": "checkpointings",
@@ -196,12 +203,16 @@ def _offers(run: RunSpec, given: dict[str, Any]) -> tuple[Offer, ...]:
     if "gpus" not in given:
         own = Offer(accelerator=run.accelerator, num_devices=int(run.layout.num_devices), node=run.node)
         return (_capped(own, caps),)
-    parts = [part.strip() for part in given["gpus"].split(",")]
-    return tuple(_capped(_offer(part, run), caps) for part in parts)
+    offers = [_offer(part.strip()) for part in given["gpus"].split(",")]
+    # The run's node goes with the run's own kind of device, but not beside kinds whose host nobody names: energies
+    # that hold a server's host would stand beside energies that do not.
+    if all(offer.node is not None or offer.accelerator.name == run.accelerator.name for offer in offers):
+        offers = [offer if offer.node is not None else replace(offer, node=run.node) for offer in offers]
+    return tuple(_capped(offer, caps) for offer in offers)
 
 
-def _offer(text: str, run: RunSpec) -> Offer:
-    """Read ``NAME:COUNT`` or ``NAME:COUNT@NODE``; a kind that the run names stands in the run's node."""
+def _offer(text: str) -> Offer:
+    """Read ``NAME:COUNT`` or ``NAME:COUNT@NODE``."""
     from wattlaw.hardware import accelerator, node_type
     from wattlaw.plan import Offer
 
@@ -211,7 +222,7 @@ def _offer(text: str, run: RunSpec) -> Offer:
             "not a kind of device and how many", given=repr(text), allowed="NAME:COUNT or NAME:COUNT@NODE"
         )
     device = accelerator(found["name"])
-    node = node_type(found["node"]) if found["node"] else run.node if device.name == run.accelerator.name else None
+    node = node_type(found["node"]) if found["node"] else None
     return Offer(accelerator=device, num_devices=int(found["count"]), node=node)
 
 
@@ -219,7 +230,7 @@ def _capped(offer: Offer, caps: Iterable[tuple[float, bool]]) -> Offer:
     """Give an offer the caps that its boards can have."""
     from dataclasses import replace
 
-    from wattlaw.law.power_cap import SETTABLE_SHARE
+    from wattlaw.run.spec import SETTABLE_SHARE
 
     limit_w = offer.accelerator.power_limit_w
     watts = {number * limit_w if is_share else number for number, is_share in caps}
@@ -317,7 +328,7 @@ def _curve(found: Plan, calibration: Calibration) -> tuple[Any, Any]:
 
 def _draw(found: Plan, calibration: Calibration, path: Path, curve: Any, crossed: Any) -> None:
     from wattlaw.plan.curves import by_power_cap
-    from wattlaw.report.figures.energy_time import save
+    from wattlaw.report.figures.saving import save
     from wattlaw.report.plan_figures import caps_figure, devices_figure, front_figure
 
     save(front_figure(found, curve), path)

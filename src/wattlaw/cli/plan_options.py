@@ -76,7 +76,7 @@ class _Strategy(click.ParamType[str]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the strategy's own name."""
-        from wattlaw.plan.space import canonical_strategy
+        from wattlaw.plan.layouts import canonical_strategy
 
         try:
             return canonical_strategy(str(value))
@@ -86,9 +86,20 @@ class _Strategy(click.ParamType[str]):
 
 _SPACE: tuple[tuple[str, Any, str], ...] = (
     ("strategies", Several(_Strategy()), "Strategies and products to choose from; all where none is named."),
+    (
+        "also",
+        Several(_names("axis to search besides", "wattlaw.plan.space", "ALSO")),
+        "Also zero1 (unasked of fused frameworks only) and cp (unasked of long sequences of causal models only).",
+    ),
     ("devices", Several(DEVICES), "Numbers of devices to choose from; every number where none is named."),
     ("tensor-parallel", Several(DEVICES), "Tensor-parallel degrees to choose from."),
     ("pipeline-parallel", Several(DEVICES), "Numbers of pipeline stages to choose from."),
+    (
+        "context-parallel",
+        Several(DEVICES),
+        "Context-parallel degrees to choose from; those with 4,096 tokens of a causal model each where none is named.",
+    ),
+    ("expert-parallel", Several(DEVICES), "Ranks to deal experts out to; every divisor of them where none is named."),
     ("interleaving", Several(DEVICES), "Runs of blocks per pipeline stage to choose from; 1 where none is named."),
     ("micro-batches", Several(DEVICES), "Sequences per device and micro-step to choose from."),
     (

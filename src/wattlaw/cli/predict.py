@@ -39,6 +39,7 @@ Examples:
   wattlaw predict --config path/to/config.json --gpu a100-sxm4-40gb --num-gpus 2 --strategy tp \\
       --batch-size 8 --seq-len 512 --steps 1000
   wattlaw predict run.toml --law law.json --json
+  wattlaw predict run.toml --law paper-table3 --anchor records.jsonl
   wattlaw predict run.toml --region DE --pue 1.2 --price-per-device-hour 2.5 --embodied
   wattlaw predict run.toml --carbon-series DE-2025.csv --tariff tariff.toml --start 2025-07-01T09:00+02:00 --window 48h
   wattlaw predict run.toml --region FR --model-card --training-type fine-tuning
@@ -112,12 +113,12 @@ def _layout_names() -> Iterable[str]:
 
 
 @click.command("predict", epilog=EPILOG)
-@click.argument("spec", required=False, type=InputPath(path_type=Path))
+@click.argument("spec", required=False, type=InputPath("a run spec", path_type=Path))
 @click.option("--model", metavar="NAME", help="A known model, such as bert-base-uncased.")
 @click.option(
     "--config",
     metavar="PATH",
-    type=InputPath(path_type=Path),
+    type=InputPath("a model's config.json", path_type=Path),
     help="A Hugging Face config.json, or the folder that holds it.",
 )
 @click.option("--head", metavar="NAME", help="What turns hidden states into a loss: lm, mlm, classification ...")
@@ -163,8 +164,17 @@ def _layout_names() -> Iterable[str]:
 @click.option(
     "--law",
     metavar="FILE",
-    type=InputPath(path_type=Path),
-    help="A fitted law; the shipped one where none is given.",
+    type=InputPath("a fitted law", path_type=Path),
+    help="A fitted law, or a published one by its name, such as paper-table3; the shipped one where none is given.",
+)
+@click.option(
+    "--anchor",
+    "anchors",
+    metavar="RECORDS",
+    multiple=True,
+    type=InputPath("records", path_type=Path),
+    help="Measured runs that set the level of a law in logarithms, whose exponents stay: for a published law, or one "
+    "of another machine.",
 )
 @click.option("--level", type=SHARE, default=0.95, show_default=True, help="Share of runs that the interval holds.")
 @price_options
@@ -174,7 +184,9 @@ def _layout_names() -> Iterable[str]:
     "--location", metavar="TEXT", help="Where the run takes place, for --model-card, such as 'Quebec, Canada'."
 )
 @as_json_option
-def command(spec: Path | None, law: Path | None, level: float, as_json: bool, **options: Any) -> None:
+def command(
+    spec: Path | None, law: Path | None, anchors: tuple[Path, ...], level: float, as_json: bool, **options: Any
+) -> None:
     """Tell what a run will cost before it starts: energy, time, power, money, carbon, and where they go.
 
     The run is described by a SPEC file (TOML), by options, or by a file with options that replace parts of it.
@@ -190,6 +202,8 @@ def command(spec: Path | None, law: Path | None, level: float, as_json: bool, **
     given = {name: value for name, value in options.items() if value is not None}
     run = described_run(spec, given)
     calibration = calibration_of(law)
+    if anchors:
+        calibration = _anchored(calibration, anchors)
     with about([law] if law else []):
         try:
             (prediction,) = predict([run], calibration, level=level)
@@ -204,9 +218,26 @@ def command(spec: Path | None, law: Path | None, level: float, as_json: bool, **
     if card["model_card"]:
         _print_card(run, prediction, costs, card, as_json=as_json)
     elif as_json:
-        print_json(prediction_mapping(run, prediction, costs.footprint, **told))
+        mapping = prediction_mapping(run, prediction, costs.footprint, **told)
+        print_json(mapping | _bounds_of_additive(run, calibration))
     else:
         print_rich(prediction_text(run, prediction, costs.footprint, **told))
+        for line in _bounds_of_additive(run, calibration, as_lines=True):
+            click.echo(line)
+
+
+def _bounds_of_additive(run: RunSpec, calibration: Calibration, *, as_lines: bool = False) -> dict[str, Any]:
+    """Lay out what the additive law says of a run beside its energy, to print or as lines; of other laws nothing."""
+    if calibration.law != "additive":
+        return {}
+    from wattlaw.law.paper.run_bounds import bounds_of_runs
+    from wattlaw.law.prediction import columns_of
+    from wattlaw.report.additive import bounds_lines, bounds_mapping
+
+    found = bounds_of_runs(calibration, columns_of([run], calibration), [run])
+    if as_lines:
+        return dict.fromkeys(bounds_lines(calibration, found))
+    return {"bounds": bounds_mapping(calibration, found)}
 
 
 def _print_card(run: RunSpec, prediction: Prediction, costs: Account, card: dict[str, Any], *, as_json: bool) -> None:
@@ -326,6 +357,19 @@ def reworded(error: WattlawError, given: dict[str, Any], file: Path | None) -> W
 def option(name: str) -> str:
     """Name an option as it is typed."""
     return f"--{name.replace('_', '-')}"
+
+
+def _anchored(calibration: Calibration, anchors: tuple[Path, ...]) -> Calibration:
+    """Set the level of a law by measured runs."""
+    from wattlaw.law.paper.published import anchored_fit
+    from wattlaw.run.store import read_stores
+
+    if "regressors" not in calibration.options:
+        raise ConfigError(
+            "only the paper and the power law have a level to set", given=calibration.law, allowed="--law paper-table3"
+        ).at("--anchor")
+    with about(list(anchors)):
+        return anchored_fit(calibration, read_stores(anchors)).calibration
 
 
 def calibration_of(law: Path | None) -> Calibration:

@@ -13,7 +13,7 @@ import click
 
 from wattlaw.cli.options import Duration, InputPath, Name, Number, option_of
 from wattlaw.errors import ConfigError, WattlawError
-from wattlaw.units import LARGEST_FIGURE, SI_PER_UNIT
+from wattlaw.units import LARGEST_FIGURE, MOST_PUE, SI_PER_UNIT
 
 if TYPE_CHECKING:
     from wattlaw.footprint import Prices, Timing
@@ -55,6 +55,10 @@ class _Moment(click.ParamType[float]):
                 given=repr(value),
                 allowed="now, 2026-01-31T14:00Z or 2026-01-31T15:00+01:00",
             ).at(option_of(param))
+        if not 1900 <= time.year < 9000:
+            raise ConfigError(
+                "a time that the calendar does not reach", given=repr(value), allowed="the years 1900 to 8999"
+            ).at(option_of(param))
         return time.timestamp()
 
 
@@ -66,7 +70,7 @@ def _scopes() -> tuple[str, ...]:
 
 _OPTIONS = (
     click.option(
-        "--pue", type=Number(at_least=1, at_most=LARGEST_FIGURE), help="Energy of the facility over that of its nodes."
+        "--pue", type=Number(at_least=1, at_most=MOST_PUE), help="Energy of the facility over that of its nodes."
     ),
     click.option(
         "--region", metavar="CODE", help="Whose electricity is used, such as DE or US-CA: its mean intensity."
@@ -87,7 +91,7 @@ _OPTIONS = (
     click.option(
         "--tariff",
         metavar="FILE",
-        type=InputPath(path_type=Path),
+        type=InputPath("a tariff", path_type=Path),
         help="Prices of electricity over time: a time-of-use tariff (.toml), or two columns, times and prices (.csv).",
     ),
     click.option(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from wattlaw.cli.options import as_json_option, print_json, print_rich
+from wattlaw.cli.options import InputPath, OutputPath, as_json_option, print_json, print_rich
 
 if TYPE_CHECKING:
     from wattlaw.law.calibration import Calibration
@@ -21,11 +21,11 @@ Examples:
 
 
 @click.command("probe", epilog=EPILOG)
-@click.option("-o", "--output", type=click.Path(path_type=Path, dir_okay=False), default=Path("host.json"),
+@click.option("-o", "--output", type=OutputPath(path_type=Path, dir_okay=False), default=Path("host.json"),
               show_default=True, help="File for the host's calibration.")  # fmt: skip
-@click.option("--figures", type=click.Path(path_type=Path, dir_okay=False),
+@click.option("--figures", type=OutputPath(path_type=Path, dir_okay=False),
               help="File for the figures as measured; beside the calibration where not given.")  # fmt: skip
-@click.option("--from", "source", type=click.Path(path_type=Path, dir_okay=False),
+@click.option("--from", "source", type=InputPath(path_type=Path, dir_okay=False),
               help="Measure nothing: calibrate from the figures of an earlier probe.")  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True,
               help="Time for all of it, about.")  # fmt: skip

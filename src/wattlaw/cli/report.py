@@ -16,11 +16,13 @@ from wattlaw.cli.options import (
     print_json,
     working,
 )
+from wattlaw.cli.paper_options import LAWS_OF, chosen, paper_law_options
 from wattlaw.cli.prices import account, price_options
 from wattlaw.errors import ConfigError, FileError
 
 if TYPE_CHECKING:
     from wattlaw.law.calibration import Calibration
+    from wattlaw.law.paper.options import PaperOptions
     from wattlaw.report.document import Document
 
 EPILOG = """\b
@@ -28,6 +30,7 @@ Examples:
   wattlaw report examples/bert-base-sst2.toml -o report.html
   wattlaw report runs/*.jsonl -o report.md
   wattlaw report records.jsonl law.json -o fit.html --interactive
+  wattlaw report records.jsonl --law paper --efficiency measured -o paper.html
 """
 
 #: How a report can be written, by the ending of its file.
@@ -35,17 +38,25 @@ FORMS = {".html": "page", ".htm": "page", ".md": "Markdown"}
 
 
 @click.command("report", epilog=EPILOG)
-@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...", type=InputPath(path_type=Path))
+@click.argument(
+    "inputs",
+    nargs=-1,
+    required=True,
+    metavar="INPUT...",
+    type=InputPath("a run spec", "records", "a fitted law", "a plan", path_type=Path),
+)
 @click.option("-o", "--output", required=True, type=OutputPath(path_type=Path), help="File to write: .html or .md.")
 @click.option(
     "--law",
-    metavar="FILE",
+    metavar="FILE|NAME",
     type=InputPath(path_type=Path),
-    help="A fitted law to predict with; the shipped one where none is given.",
+    help="A fitted law to predict with, the shipped one where none is given; or paper, power or additive, to fit that "
+    "law to the records and report it.",
 )
 @click.option("--level", type=SHARE, default=0.95, show_default=True, help="Share of runs that the interval holds.")
 @price_options
 @click.option("--interactive", is_flag=True, help="A page whose figures answer the pointer; half a megabyte more.")
+@paper_law_options
 @as_json_option
 def command(
     inputs: tuple[Path, ...],
@@ -54,7 +65,7 @@ def command(
     level: float,
     interactive: bool,
     as_json: bool,
-    **prices: Any,
+    **others: Any,
 ) -> None:
     """Write one file that shows a prediction, a plan, a sweep or a fit: figures, each with its data as a table.
 
@@ -70,8 +81,10 @@ def command(
         raise ConfigError("only a page is interactive", given=output.name, allowed="a name in .html").at(
             "--interactive"
         )
+    choices = {name: others.pop(name) for name in LAWS_OF}
+    options = chosen(choices, [str(law)] if _is_fitted_here(law) else [])
     with working("drawing", shown=not as_json):
-        document = _document(inputs, law=law, level=level, prices=prices)
+        document = _document(inputs, law=law, level=level, prices=others, options=options)
         written = _write(document, output, interactive=interactive, page=form == "page")
     if as_json:
         print_json({"output": str(output), "kind": document.kind, "title": document.title, "files": written})
@@ -80,7 +93,14 @@ def command(
         click.echo(f"{output}: {document.title}{more}")
 
 
-def _document(inputs: tuple[Path, ...], *, law: Path | None, level: float, prices: dict[str, Any]) -> Document:
+def _is_fitted_here(law: Path | None) -> bool:
+    """Whether ``--law`` names one of the paper's laws, and no file."""
+    return law is not None and str(law) in LAWS_OF["compute"] and not law.exists()
+
+
+def _document(
+    inputs: tuple[Path, ...], *, law: Path | None, level: float, prices: dict[str, Any], options: PaperOptions
+) -> Document:
     """Tell what the inputs are, and report on it."""
     specs = [path for path in inputs if path.suffix.lower() == ".toml"]
     values = [path for path in inputs if path.suffix.lower() == ".json"]
@@ -95,6 +115,8 @@ def _document(inputs: tuple[Path, ...], *, law: Path | None, level: float, price
         )
     if laws and law:
         raise ConfigError("one law to predict with", given=f"{laws[0]} and --law {law}", allowed="one of them")
+    if law is not None and _is_fitted_here(law):
+        return _fitted(stores, str(law), options)
     calibration = _calibration(laws[0] if laws else law)
     if specs:
         return _run(specs[0], calibration, level=level, prices=prices)
@@ -105,6 +127,21 @@ def _document(inputs: tuple[Path, ...], *, law: Path | None, level: float, price
 
     with about(stores):
         return records_document(read_stores(stores), calibration, fitted=bool(laws))
+
+
+def _fitted(stores: list[Path], law: str, options: PaperOptions) -> Document:
+    """Fit one of the paper's laws to the records, and report it."""
+    from wattlaw.law.fitting import fit_records
+    from wattlaw.report.records_report import records_document
+    from wattlaw.run.store import read_stores
+
+    if not stores:
+        raise ConfigError("a law is fitted to records", given=law, allowed="records (.jsonl), or a law's file").at(
+            "--law"
+        )
+    with about(stores):
+        records = read_stores(stores)
+        return records_document(records, fit_records(records, law_name=law, options=options).calibration, fitted=True)
 
 
 def _run(path: Path, calibration: Calibration, *, level: float, prices: dict[str, Any]) -> Document:

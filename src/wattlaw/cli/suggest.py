@@ -39,14 +39,14 @@ RUNS = Number(whole=True, at_least=1, at_most=1000)
 
 
 @click.command("suggest", epilog=EPILOG)
-@click.argument("sweep_file", metavar="SWEEP.toml", type=InputPath(path_type=Path))
+@click.argument("sweep_file", metavar="SWEEP.toml", type=InputPath("a sweep", path_type=Path))
 @click.option("--gpu", metavar="NAME|FILE", help="Accelerator, instead of the file's.")
 @click.option("--runs", "num_runs", type=RUNS, default=4, show_default=True, help="How many to choose.")
-@click.option("--for", "wanted", multiple=True, metavar="RUN.toml", type=InputPath(path_type=Path),
+@click.option("--for", "wanted", multiple=True, metavar="RUN.toml", type=InputPath("a run spec", path_type=Path),
               help="A run to be predicted, or several; the sweep's configurations where none is named.")  # fmt: skip
 @click.option("--max-time", type=Duration(above=0), metavar="TIME", help="For all measurements, such as 30min.")
 @click.option("--max-energy", type=ENERGY, metavar="ENERGY", help="For all measurements, such as 1kWh.")
-@click.option("--law", metavar="FILE", type=InputPath(path_type=Path),
+@click.option("--law", metavar="FILE", type=InputPath("a fitted law", path_type=Path),
               help="What is known so far: a fitted law or a probe's; the shipped one where none is given.")  # fmt: skip
 @click.option("--seed", type=COUNT, default=1, show_default=True, help="Of the draws that the choice averages over.")
 @click.option("-o", "--output", type=OutputPath(path_type=Path), help="File for a sweep of the chosen runs.")

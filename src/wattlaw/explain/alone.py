@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from wattlaw.law.beyond import toward_common
-from wattlaw.law.step_terms import COLUMNS, PARAMETERS, StepTerms, terms
+from wattlaw.law.beyond import step_parameters
+from wattlaw.law.step_terms import COLUMNS, StepTerms, terms
 
 if TYPE_CHECKING:
     from wattlaw.features.table import Table
@@ -124,10 +124,8 @@ def alone(calibration: Calibration, table: Table) -> Alone:
 def _answers(calibration: Calibration, table: Table) -> StepTerms:
     """Evaluate the law, one row per question."""
     machine = str(table.text("machine")[0])
-    own = calibration.machines[machine].parameters if machine in calibration.machines else calibration.parameters
-    parameters = {parameter.name: own[parameter.name] for parameter in PARAMETERS}
     columns = {name: float(table.numbers(name)[0]) for name in COLUMNS}
-    parameters["matrix_fraction"] = float(toward_common(parameters["matrix_fraction"], calibration, machine, columns))
+    parameters = {name: float(value) for name, value in step_parameters(calibration, machine, columns).items()}
     asked = _rows(columns)
     asked["attention_share"][list(QUESTIONS).index("attention_flop")] = 1.0
     return terms(_rows(parameters), asked)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from wattlaw.errors import DataError
 from wattlaw.explain.alone import MESSAGES, Alone, alone
 from wattlaw.explain.node import Bottleneck, Phase
 from wattlaw.explain.work import RUNNING, Work, works
@@ -81,7 +82,11 @@ BOUND: Mapping[str, Bottleneck] = {
 
 
 def attribute(spec: RunSpec, calibration: Calibration, prediction: Prediction) -> list[Leaf]:
-    """Share a prediction's terms out; the leaves' terms sum to the prediction's."""
+    """Share a prediction's terms out; the leaves' terms sum to the prediction's.
+
+    Raises:
+        DataError: the prediction has a term that no rule here shares out.
+    """
     table = physical_columns([spec])
     ledger = _Ledger(alone(calibration, table), works(spec))
     ledger.count(table)
@@ -156,7 +161,7 @@ class _Ledger:
             if term == "update":
                 self._share_update(total_s)
                 continue
-            shares = self._checked(rules[term]() if term in rules else [], term)
+            shares = self._checked(_rule(rules, term)(), term)
             for leaf, given_s in _divided(total_s, shares):
                 _add(leaf.terms_s, term, given_s)
                 for bound, share in self._bounds(term).items():
@@ -232,16 +237,17 @@ class _Ledger:
     def share_joules(self, terms_j: Mapping[str, float]) -> None:
         """Share the joules out, after the seconds."""
         leaves = list(self._leaves.values())
+        everywhere = [(leaf, leaf.time_s) for leaf in leaves]
         training = [(leaf, leaf.time_s) for leaf in leaves if leaf.phase != "setup"]
         rules: dict[str, Callable[[], Shares]] = {
             "compute": lambda: [(leaf, leaf.terms_s.get("compute", 0.0)) for leaf in leaves],
             "memory": lambda: self._moving(leaves),
             "communication": lambda: self._messages(self.alone.messages_j),
             "active": lambda: training,
+            "host": lambda: everywhere,
         }
-        everywhere = [(leaf, leaf.time_s) for leaf in leaves]
         for term, total_j in terms_j.items():
-            shares = self._checked(rules[term]() if term in rules else everywhere, term)
+            shares = self._checked(_rule(rules, term)(), term)
             for leaf, given_j in _divided(total_j, shares):
                 _add(leaf.terms_j, term, given_j)
 
@@ -279,6 +285,13 @@ class _Rates:
     flop_s: float
     byte_s: float
     kernel_s: float
+
+
+def _rule(rules: Mapping[str, Callable[[], Shares]], term: str) -> Callable[[], Shares]:
+    """Return how a term is shared out; a law that learnt a new one must not have it hidden among the rest."""
+    if term not in rules:
+        raise DataError("no rule shares out this term of the law", given=term, allowed=", ".join(rules))
+    return rules[term]
 
 
 def _divided(total: float, shares: Shares) -> list[tuple[Leaf, float]]:

@@ -182,33 +182,36 @@ def _ordered(groups: Mapping[Step, list[tuple[Path, Leaf]]]) -> list[tuple[Step,
 def _leaf_node(step: Step, leaves: Sequence[Leaf], scale: _Scale, whole: _Whole) -> Node:
     """Build the end of a branch from what was given to its leaves."""
     share = 1 / scale.divisor
-    terms_j = _summed([one.terms_j for one in leaves], share)
-    terms_s = _summed([one.terms_s for one in leaves], share)
-    energy_j, time_s = math.fsum(terms_j.values()), math.fsum(terms_s.values())
+    energy_j = math.fsum(_summed([one.terms_j for one in leaves], share).values())
+    time_s = math.fsum(_summed([one.terms_s for one in leaves], share).values())
     (phase,) = {one.phase for one in leaves}
-    return Node(
-        name=step[1],
-        kind=step[0],
-        energy_j=energy_j,
-        interval=whole.interval(energy_j, scale.module),
-        time_s=time_s,
-        energy_share=energy_j / whole.energy.mid,
-        time_share=time_s / whole.duration_s,
-        flop=math.fsum(one.flop for one in leaves) * share,
-        traffic_bytes=math.fsum(one.traffic_bytes for one in leaves) * share,
-        bottleneck=_largest(bound_s := _summed([one.bound_s for one in leaves], share)),
-        terms_j=terms_j,
-        terms_s=terms_s,
-        phases_j={phase: energy_j},
-        phases_s={phase: time_s},
-        bound_s=bound_s,
-    )
+    node = _built(step, leaves, scale, whole, energy_j=energy_j, time_s=time_s, share=share)
+    return replace(node, phases_j={phase: energy_j}, phases_s={phase: time_s})
 
 
 def _sum_node(step: Step, children: Sequence[Node], scale: _Scale, whole: _Whole) -> Node:
     """Build a node that is the sum of its children."""
     energy_j, time_s = math.fsum(one.energy_j for one in children), math.fsum(one.time_s for one in children)
-    bound_s = _summed([one.bound_s for one in children])
+    return replace(
+        _built(step, children, scale, whole, energy_j=energy_j, time_s=time_s),
+        phases_j=_summed([one.phases_j for one in children]),
+        phases_s=_summed([one.phases_s for one in children]),
+        children=tuple(children),
+    )
+
+
+def _built(
+    step: Step,
+    parts: Sequence[Leaf | Node],
+    scale: _Scale,
+    whole: _Whole,
+    *,
+    energy_j: float,
+    time_s: float,
+    share: float = 1.0,
+) -> Node:
+    """Build a node, without phases, whose terms, work and bounds are a share of its parts'."""
+    bound_s = _summed([one.bound_s for one in parts], share)
     return Node(
         name=step[1],
         kind=step[0],
@@ -217,15 +220,14 @@ def _sum_node(step: Step, children: Sequence[Node], scale: _Scale, whole: _Whole
         time_s=time_s,
         energy_share=energy_j / whole.energy.mid,
         time_share=time_s / whole.duration_s,
-        flop=math.fsum(one.flop for one in children),
-        traffic_bytes=math.fsum(one.traffic_bytes for one in children),
+        flop=math.fsum(one.flop for one in parts) * share,
+        traffic_bytes=math.fsum(one.traffic_bytes for one in parts) * share,
         bottleneck=_largest(bound_s),
-        terms_j=_summed([one.terms_j for one in children]),
-        terms_s=_summed([one.terms_s for one in children]),
-        phases_j=_summed([one.phases_j for one in children]),
-        phases_s=_summed([one.phases_s for one in children]),
+        terms_j=_summed([one.terms_j for one in parts], share),
+        terms_s=_summed([one.terms_s for one in parts], share),
+        phases_j={},
+        phases_s={},
         bound_s=bound_s,
-        children=tuple(children),
     )
 
 
@@ -243,9 +245,8 @@ def merged(root: Node) -> Node:
 
 def _multiplied(node: Node, factor: int) -> Node:
     interval = node.interval
-    return Node(
-        name=node.name,
-        kind=node.kind,
+    return replace(
+        node,
         energy_j=node.energy_j * factor,
         interval=replace(interval, low=interval.low * factor, mid=interval.mid * factor, high=interval.high * factor),
         time_s=node.time_s * factor,
@@ -253,12 +254,11 @@ def _multiplied(node: Node, factor: int) -> Node:
         time_share=node.time_share * factor,
         flop=node.flop * factor,
         traffic_bytes=node.traffic_bytes * factor,
-        bottleneck=node.bottleneck,
-        terms_j={name: value * factor for name, value in node.terms_j.items()},
-        terms_s={name: value * factor for name, value in node.terms_s.items()},
-        phases_j={name: value * factor for name, value in node.phases_j.items()},
-        phases_s={name: value * factor for name, value in node.phases_s.items()},
-        bound_s={name: value * factor for name, value in node.bound_s.items()},
+        terms_j=_each_times(node.terms_j, factor),
+        terms_s=_each_times(node.terms_s, factor),
+        phases_j=_each_times(node.phases_j, factor),
+        phases_s=_each_times(node.phases_s, factor),
+        bound_s=_each_times(node.bound_s, factor),
         children=tuple(_multiplied(child, factor) for child in node.children),
     )
 
@@ -271,6 +271,10 @@ def _summed(parts: Sequence[Mapping[Name, float]], factor: float = 1.0) -> dict[
     names = dict.fromkeys(name for part in parts for name in part)
     sums = {name: factor * math.fsum(part[name] for part in parts if name in part) for name in names}
     return {name: value for name, value in sums.items() if value}
+
+
+def _each_times(parts: Mapping[Name, float], factor: int) -> dict[Name, float]:
+    return {name: value * factor for name, value in parts.items()}
 
 
 def _largest(bound_s: Mapping[Bottleneck, float]) -> Bottleneck:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from wattlaw.explain.node import Phase
 from wattlaw.features.batch import batches
 from wattlaw.features.physical import keeps_weights, operations_of, work_divisor
+from wattlaw.parallel.collectives import all_reduces_of
 from wattlaw.parallel.layout import divided
 from wattlaw.workload.optimizer import UPDATES
 
@@ -87,7 +88,7 @@ def _work(one: Operation, architecture: Architecture, recipe: Recipe, layout: La
         trained_weights=trained_weights,
         update_flop=update.flop * trained_weights / float(layout.state_shards),
         tensors=float(repeats * one.tensors),
-        reductions=float(repeats * _reductions(one, architecture, layout, again=recipe.checkpointing == "full")),
+        reductions=float(repeats * all_reduces_of(one, architecture, recipe, layout)),
         pairs_tokens=one.kind == "matmul",
         routed=one.name == "mlp.routing",
         executing_fraction=1.0 if one.in_block else float(1 / layout.pipeline_parallel),
@@ -123,28 +124,3 @@ def _traffic_bytes(one: Operation) -> dict[Phase, float]:
         "backward_weight": float(of_weights * one.backward_bytes),
         "recompute": float(one.recompute_bytes),
     }
-
-
-def _reductions(one: Operation, architecture: Architecture, layout: Layout, *, again: bool) -> float:
-    """All-reduces of tensor parallelism that one execution asks for, as ``parallel.collectives`` counts them.
-
-    A product whose result is summed over the devices asks for one in the forward pass, and for one more where that is
-    computed again; a product that reads the whole hidden state asks for one in the backward pass, for its gradient.
-    """
-    if one.name in ("embeddings.lookup", "head.projection"):
-        return float(layout.vocabulary_parallel)
-    if not one.in_block:
-        return 0.0
-    stack = architecture.stacks[one.stack]
-    forward = 1 + again
-    return float(
-        {
-            "attention.output": forward,
-            "cross_attention.output": forward,
-            "mlp.down": forward,
-            "attention.qkv": 3 - 2 * stack.fused_qkv,
-            "mlp.up": 1 + stack.gated,
-            "cross_attention.query": 1,
-            "cross_attention.key_value": 2,
-        }.get(one.name, 0)
-    )

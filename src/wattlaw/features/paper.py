@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from statistics import median
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -16,51 +16,63 @@ from wattlaw.run.spec import RunSpec
 from wattlaw.workload.proxies import compute_proxy_per_token, compute_proxy_per_token_artifact, memory_proxy
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 ComputeDefinition = Literal["eq2", "artifact"]
 COMPUTE_DEFINITIONS: tuple[ComputeDefinition, ...] = get_args(ComputeDefinition)
+ProxySource = Literal["spec", "observed"]
+PROXY_SOURCES: tuple[ProxySource, ...] = get_args(ProxySource)
 
 #: A single-device run tells the efficiency of a run on several only where both did the same work, to this share.
 SAME_WORK_FRACTION = 0.05
 
 
 def paper_columns(
-    runs: Sequence[RunRecord | RunSpec], *, compute: ComputeDefinition, boundary: Boundary | None = None
+    runs: Sequence[RunRecord | RunSpec],
+    *,
+    compute: ComputeDefinition,
+    proxies: ProxySource = "spec",
+    boundary: Boundary | None = None,
 ) -> Table:
     """Return the columns that the power, paper and additive laws read, one row per run.
 
     Always there: ``compute_proxy`` (C, of the whole run, tokens seen in evaluation included) with its
-    ``compute_definition``, ``memory_proxy``
-    (M = B S d L, of one step on one device), ``num_steps`` (micro-steps of one rank), ``num_devices``,
-    ``data_parallel``, ``tensor_parallel``, ``strategy``, ``architecture`` (the model's family), ``machine`` (the
-    GPU model), ``group`` (the configuration family: everything but strategy, devices and how long).
+    ``compute_definition``, ``memory_proxy`` (M = B S d L, of one step on one device), ``num_steps`` (micro-steps of one
+    rank), ``num_devices``, ``data_parallel``, ``tensor_parallel``, ``strategy``, ``architecture`` (the model's family),
+    ``machine`` (the GPU model), ``group`` (the configuration family: everything but strategy, devices and how long).
 
     There where every run has it: ``energy_j`` and ``boundary``, ``duration_s``, ``efficiency`` (eta_h = S(N) / N)
     with ``efficiency_source``: ``single`` (one device: 1 by definition), ``stated`` (the record states
     ``single_device_duration_s``) or ``paired`` (with the run of the same group and work on one device among
     ``runs``, the median where there are several).
 
-    What a record observed (``tokens_seen``, ``memory_proxy``, ``micro_steps``) goes before what its spec implies.
+    C, M and the steps are what the spec implies, because a run to come has nothing else: a law that was fitted to
+    what was observed (padding left out, say) is off on a spec. ``observed`` takes ``tokens_seen``, ``memory_proxy``
+    and ``micro_steps`` of each record that states them, to reproduce what others fitted; ``proxy_source`` says which.
 
     Args:
         runs: records, or specs of runs to come.
         compute: ``eq2``, C_tok = 12 L d^2 + 3 L S d, as in the paper, or ``artifact``, L (12 d^2 + 2 d ff), as in
             the data of its follow-up; both summed over the stacks of an encoder-decoder, at the encoder's length.
+        proxies: ``spec`` or ``observed``.
         boundary: which energy to take; ``None`` takes each record's narrowest, which must be the same for all.
 
     Raises:
-        ConfigError: an unknown definition of compute.
+        ConfigError: an unknown definition of compute, or source of the proxies.
         DataError: a failed run, a record without a spec, or energies within different boundaries.
     """
     if compute not in COMPUTE_DEFINITIONS:
         raise ConfigError("unknown definition of compute", given=compute, allowed=", ".join(COMPUTE_DEFINITIONS))
+    if proxies not in PROXY_SOURCES:
+        raise ConfigError("unknown source of the proxies", given=proxies, allowed=", ".join(PROXY_SOURCES))
     specs = [_spec(run) for run in runs]
+    seen = [dict(run.observed) if proxies == "observed" and isinstance(run, RunRecord) else {} for run in runs]
     columns: dict[str, list[float] | list[str]] = {
-        "compute_proxy": [_compute(run, spec, compute) for run, spec in zip(runs, specs, strict=True)],
+        "compute_proxy": [_compute(observed, spec, compute) for observed, spec in zip(seen, specs, strict=True)],
         "compute_definition": [str(compute) for _ in runs],
-        "memory_proxy": [_memory(run, spec) for run, spec in zip(runs, specs, strict=True)],
-        "num_steps": [_num_steps(run, spec) for run, spec in zip(runs, specs, strict=True)],
+        "proxy_source": [str(proxies) for _ in runs],
+        "memory_proxy": [_memory(observed, spec) for observed, spec in zip(seen, specs, strict=True)],
+        "num_steps": [_num_steps(observed, spec) for observed, spec in zip(seen, specs, strict=True)],
         "num_devices": [float(spec.layout.num_devices) for spec in specs],
         "data_parallel": [float(spec.layout.data_parallel) for spec in specs],
         "tensor_parallel": [float(spec.layout.tensor_parallel) for spec in specs],
@@ -99,16 +111,11 @@ def _spec(run: RunRecord | RunSpec) -> RunSpec:
     return run.require_spec()
 
 
-def _observed(run: RunRecord | RunSpec, name: str) -> float | None:
-    value = run.observed.get(name) if isinstance(run, RunRecord) else None
-    return None if value is None else float(value)
-
-
-def _compute(run: RunRecord | RunSpec, spec: RunSpec, compute: ComputeDefinition) -> float:
-    tokens = _observed(run, "tokens_seen")
+def _compute(observed: Mapping[str, Any], spec: RunSpec, compute: ComputeDefinition) -> float:
+    tokens = observed.get("tokens_seen")
     if tokens is None:
         amount = schedule(spec.recipe, spec.layout)
-        tokens = float(amount.trained_tokens + amount.evaluated_tokens)
+        tokens = amount.trained_tokens + amount.evaluated_tokens
     hidden, length = spec.architecture.hidden_size, spec.recipe.computed_len
     if compute == "eq2":
         per_token = [compute_proxy_per_token(stack.num_layers, hidden, length) for stack in spec.architecture.stacks]
@@ -117,13 +124,13 @@ def _compute(run: RunRecord | RunSpec, spec: RunSpec, compute: ComputeDefinition
             compute_proxy_per_token_artifact(stack.num_layers, hidden, stack.ffn_size)
             for stack in spec.architecture.stacks
         ]
-    return float(tokens * sum(per_token))
+    return float(tokens) * float(sum(per_token))
 
 
-def _memory(run: RunRecord | RunSpec, spec: RunSpec) -> float:
-    observed = _observed(run, "memory_proxy")
-    if observed is not None:
-        return observed
+def _memory(observed: Mapping[str, Any], spec: RunSpec) -> float:
+    stated = observed.get("memory_proxy")
+    if stated is not None:
+        return float(stated)
     return float(
         memory_proxy(
             spec.recipe.batch_size,
@@ -134,9 +141,9 @@ def _memory(run: RunRecord | RunSpec, spec: RunSpec) -> float:
     )
 
 
-def _num_steps(run: RunRecord | RunSpec, spec: RunSpec) -> float:
-    observed = _observed(run, "micro_steps")
-    return float(schedule(spec.recipe, spec.layout).micro_steps) if observed is None else observed
+def _num_steps(observed: Mapping[str, Any], spec: RunSpec) -> float:
+    stated = observed.get("micro_steps")
+    return float(schedule(spec.recipe, spec.layout).micro_steps if stated is None else stated)
 
 
 def _with_targets(table: Table, runs: Sequence[RunRecord | RunSpec], boundary: Boundary | None) -> Table:

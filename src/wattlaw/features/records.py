@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from wattlaw.features.counts import count_columns
-from wattlaw.features.paper import paper_columns
+from wattlaw.features.paper import ComputeDefinition, ProxySource, paper_columns
 from wattlaw.features.physical import physical_columns, within
 
 if TYPE_CHECKING:
@@ -14,17 +14,25 @@ if TYPE_CHECKING:
     from wattlaw.run.record import Boundary, RunRecord
 
 
-def record_columns(records: Sequence[RunRecord], *, boundary: Boundary | None = None) -> Table:
+def record_columns(
+    records: Sequence[RunRecord],
+    *,
+    boundary: Boundary | None = None,
+    compute: ComputeDefinition = "eq2",
+    proxies: ProxySource = "spec",
+) -> Table:
     """Return the columns of every law, one row per record.
 
     Args:
         records: whole runs (with a spec) that ended well.
         boundary: which energy to take; ``None`` takes each record's narrowest, the same for all.
+        compute: how the paper's laws count C, equation (2) or as its follow-up's data does.
+        proxies: whether C, M and steps are what a spec implies, or what a record observed.
 
     Raises:
         DataError: a failed run, a record without a spec, or energies within different boundaries.
     """
-    table = paper_columns(records, compute="artifact", boundary=boundary)
+    table = paper_columns(records, compute=compute, proxies=proxies, boundary=boundary)
     specs = [record.require_spec() for record in records]
     physical = physical_columns(specs)
     if "boundary" in table and len(table):

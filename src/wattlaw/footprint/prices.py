@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from wattlaw.errors import ConfigError, UnknownNameError
 from wattlaw.hardware import embodied as published
-from wattlaw.units import JOULES_PER_KWH, LARGEST_FIGURE, SECONDS_PER_HOUR, Quantity, every
+from wattlaw.units import JOULES_PER_KWH, LARGEST_FIGURE, MOST_PUE, SECONDS_PER_HOUR, Quantity, every
 
 if TYPE_CHECKING:
     from wattlaw.hardware import Embodied, Region
@@ -43,9 +43,9 @@ class Prices:
 
     def __post_init__(self) -> None:
         """Refuse a PUE below 1, prices and intensities below 0, and two ways to say the intensity."""
-        if self.pue is not None and not every((self.pue >= 1) & (self.pue <= LARGEST_FIGURE)):
+        if self.pue is not None and not every((self.pue >= 1) & (self.pue <= MOST_PUE)):
             raise ConfigError(
-                "a PUE is the facility's energy over its nodes'", given=self.pue, allowed=f">= 1, <= {LARGEST_FIGURE:g}"
+                "a PUE is the facility's energy over its nodes'", given=self.pue, allowed=f">= 1, <= {MOST_PUE:g}"
             )
         rents = self.price_per_device_hour
         named = (

@@ -25,6 +25,8 @@ STEPS_PER_DAY = int(SI_PER_UNIT["d"] / STEP_S)
 MONTHS = tuple(range(1, 13))
 #: Longer than that no tariff holds, and a schedule of it would only fill the memory.
 LONGEST_S = 3 * 366 * SI_PER_UNIT["d"]
+#: The years 1900 and 9000 in seconds since 1970 UTC: beyond, dates of some zone have no year that can be written.
+FIRST_S, LAST_S = -2_208_988_800.0, 221_845_392_000.0
 
 KEYS = ("currency", "timezone", "price_per_kwh", "zones")
 ZONE_KEYS = ("name", "days", "months", "from", "to", "price_per_kwh")
@@ -105,7 +107,7 @@ class Tariff:
         """Lay the tariff out over a range of time, in quarters of an hour; summer time comes and goes as it does there.
 
         Raises:
-            DataError: a range longer than three years.
+            DataError: a range longer than three years, or of no year in the calendar.
         """
         if not end_s - start_s <= LONGEST_S:
             raise DataError(
@@ -116,6 +118,8 @@ class Tariff:
         zone = timezone_named(self.timezone)
         first_s = np.floor(start_s / STEP_S) * STEP_S
         count = max(1, int(np.ceil((end_s - first_s) / STEP_S)))
+        if not FIRST_S <= first_s <= first_s + STEP_S * count <= LAST_S:
+            raise DataError("a time that the calendar does not reach", allowed="the years 1900 to 9000").at("start")
         local = [datetime.fromtimestamp(first_s + STEP_S * step, zone) for step in range(count)]
         months = np.array([time.month - 1 for time in local])
         days = np.array([time.weekday() for time in local])

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar, get_args, get_type_hints
 
 import msgspec
 
-from wattlaw.errors import ConfigError, FileError, UnknownNameError
+from wattlaw.errors import ConfigError, FileError, UnknownNameError, encoding_hint
 from wattlaw.hardware.accelerator import Accelerator, Peak, Unit
 from wattlaw.hardware.embodied import HOURS_PER_YEAR, Embodied
 from wattlaw.hardware.link import Link
@@ -185,14 +185,16 @@ def read_aliases(path: Path) -> tuple[str, ...]:
 
 
 def _read(path: Path, kind: type[FileT]) -> FileT:
+    content = b""
     try:
-        raw = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
+        raw = tomllib.loads(content.decode("utf-8-sig"))
     except OSError as error:
         raise FileError("cannot be read", given=error.strerror or error, hint="the path of a TOML file").at(
             path
         ) from error
     except (ValueError, RecursionError) as error:  # of the decoder, of the TOML, or of a name that is no path
-        raise FileError("is not TOML", given=error).at(path) from error
+        raise FileError("is not TOML", given=error, hint=encoding_hint(content)).at(path) from error
     try:
         return msgspec.convert(raw, kind)
     except msgspec.ValidationError as error:

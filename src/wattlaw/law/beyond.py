@@ -19,8 +19,48 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wattlaw.errors import UnknownNameError
+from wattlaw.law.step_terms import PARAMETERS
+
 if TYPE_CHECKING:
     from wattlaw.law.calibration import Calibration
+
+
+def step_parameters(calibration: Calibration, machine: Any, columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters with which the step law predicts: a machine's own, for steps of this size.
+
+    Args:
+        calibration: of the step law.
+        machine: name of the accelerator, or an array of one per run.
+        columns: of ``features.physical``, numbers or of shape ``[runs]``.
+
+    Returns:
+        each parameter, a number or one per run.
+
+    Raises:
+        UnknownNameError: the calibration lacks a parameter.
+    """
+    if isinstance(machine, str):
+        own = calibration.parameters_on(machine)
+        found: dict[str, Any] = {one.name: value_of(own, one.name) for one in PARAMETERS}
+    else:
+        names, member = np.unique(machine, return_inverse=True)
+        each = [calibration.parameters_on(str(name)) for name in names]
+        found = {one.name: np.array([value_of(own, one.name) for own in each])[member] for one in PARAMETERS}
+    found["matrix_fraction"] = toward_common(found["matrix_fraction"], calibration, machine, columns)
+    return found
+
+
+def value_of(parameters: Mapping[str, float], name: str) -> float:
+    """Return one parameter.
+
+    Raises:
+        UnknownNameError: there is none of this name.
+    """
+    try:
+        return parameters[name]
+    except KeyError:
+        raise UnknownNameError.among("parameter of the step law's calibration", name, parameters) from None
 
 
 def toward_common(own: Any, calibration: Calibration, machine: Any, columns: Mapping[str, Any]) -> Any:

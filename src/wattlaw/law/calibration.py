@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
-from wattlaw.errors import DataError, FileError, UnknownNameError
+from wattlaw.errors import DataError, FileError, UnknownNameError, encoding_hint
 from wattlaw.law.residual import ResidualProcess
 from wattlaw.run.files import write_atomic
 
@@ -180,6 +181,11 @@ class Calibration:
         machines = {name: replace(machine, process=None) for name, machine in self.machines.items()}
         return replace(self, machines=machines)
 
+    def parameters_on(self, machine: str) -> Mapping[str, float]:
+        """Return a machine's own parameters, or the common ones where the calibration did not see it."""
+        own = self.machines.get(machine)
+        return self.parameters if own is None else own.parameters
+
     def parameter(self, name: str) -> float:
         """Return one parameter.
 
@@ -192,7 +198,9 @@ class Calibration:
             raise UnknownNameError.among(f"parameter of the {self.law} calibration", name, self.parameters) from None
 
     def standard_error(self, name: str) -> float | None:
-        """Return the standard error of one parameter, ``None`` where it is not known."""
+        """Return the standard error of one parameter, ``None`` where it is not known, as on a bound."""
+        if f"on_bound:{name}" in self.diagnostics:
+            return None
         position = list(self.parameters).index(name) if name in self.parameters else len(self.parameters)
         if self.covariance is None or position >= len(self.covariance):
             return self.diagnostics.get(f"standard_error:{name}")
@@ -234,9 +242,10 @@ class Calibration:
             FileError: as ``load``.
         """
         try:
-            found = msgspec.json.decode(content)
+            found = msgspec.json.decode(content.removeprefix(BOM_UTF8))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise FileError("not valid JSON", given=str(error), hint="fitting the law again", place=place) from error
+            hint = encoding_hint(content) or "fitting the law again"
+            raise FileError("not valid JSON", given=str(error), hint=hint, place=place) from error
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise FileError("not a calibration", allowed=f'"format": "{FORMAT}"', place=place)
         if found.get("format_version") != FORMAT_VERSION:

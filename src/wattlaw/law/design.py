@@ -149,8 +149,7 @@ def problem_of(calibration: Calibration, machine: str, candidates: Table, wanted
             "this calibration does not say how sure it is of its parameters",
             hint="the shipped one, or a law that `wattlaw fit` or `wattlaw probe` wrote",
         )
-    own = calibration.machines.get(machine)
-    parameters = calibration.parameters if own is None else own.parameters
+    parameters = calibration.parameters_on(machine)
     centre = np.log([parameters[one.name] for one in PARAMETERS])
     random = np.random.default_rng(seed)
     moves = random.standard_normal((NUM_DRAWS - 1, len(centre))) @ np.linalg.cholesky(_certain(covariance)).T

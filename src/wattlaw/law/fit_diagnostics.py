@@ -18,8 +18,7 @@ from wattlaw.errors import DataError
 from wattlaw.law import hierarchy
 from wattlaw.law.interval import ends_of_runs
 from wattlaw.law.laws import law_named
-from wattlaw.law.step import StepLaw
-from wattlaw.law.step_terms import PARAMETERS, between_machines
+from wattlaw.law.protocol import PriorLaw
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -97,13 +96,13 @@ def diagnose_fit(calibration: Calibration, table: Table) -> FitDiagnostics:
 
 def _influence(law: Law, calibration: Calibration, table: Table) -> tuple[Numbers, float, dict[str, float]]:
     """Leverage of each run, the parameters that the runs decide in effect, and the inflation of each."""
-    if not isinstance(law, StepLaw):
+    if not isinstance(law, PriorLaw):
         names = [name for name in calibration.parameters if not name.startswith("speedup.")]
         slopes = _slopes(law, calibration, table, names, machine=None)
         leverage, inflation = _hat(slopes, np.zeros((len(names), len(names))))
         return leverage, float(leverage.sum()), dict(zip(names, inflation.tolist(), strict=True))
-    names = [parameter.name for parameter in PARAMETERS]
-    precision = np.asarray(hierarchy.SCALE**2 * np.linalg.inv(between_machines()), dtype=np.float64)
+    names = list(law.limits)
+    precision = np.asarray(hierarchy.SCALE**2 * np.linalg.inv(law.between), dtype=np.float64)
     leverage = np.zeros(len(table))
     inflations: dict[str, float] = {}
     for machine in np.unique(table.text("machine")).tolist():

@@ -14,16 +14,23 @@ from wattlaw.law.calibration import Calibration
 from wattlaw.law.interval import outside_columns
 from wattlaw.law.laws import law_named
 from wattlaw.law.prediction import columns_of
-from wattlaw.law.step import StepLaw
-from wattlaw.law.step_terms import PARAMETERS
+from wattlaw.law.protocol import PriorLaw
 from wattlaw.parallel.layout import Layout
 from wattlaw.run.record import BOUNDARIES
 from wattlaw.run.spec import RunSpec
 from wattlaw.workload import Recipe, preset
 
+#: No parameter of any law, in its unit, is larger; what it is multiplied by then still gives a finite number.
+LARGEST_PARAMETER = 1e60
+#: How far a parameter may be above where its law starts from, where physics gives no bound: fits move by e^4 at most.
+MOST_ABOVE_START = 1e6
+
 
 def load_law(path: str | Path) -> Calibration:
-    """Read a calibration written by ``wattlaw fit``.
+    """Read a calibration written by ``wattlaw fit``, or a published one by its name, such as ``paper-table3``.
+
+    A file goes before a published calibration of the same name. What others published may lack what a prediction needs
+    (its centring constants, say), which the prediction then says.
 
     Beyond the form of the file, which ``Calibration.load`` checks: that its law is known, that no parameter breaks
     the law's bounds, and that the law predicts an ordinary run with it. A file that was edited by hand, or comes
@@ -33,6 +40,11 @@ def load_law(path: str | Path) -> Calibration:
         FileError: not a calibration, or one that its law cannot use; the field is named.
         UnknownNameError: no such law.
     """
+    if not Path(path).exists():
+        from wattlaw.law.paper.published import published, published_names
+
+        if str(path) in published_names():
+            return published(str(path))
     calibration = Calibration.load(path)
     try:
         return check_law(calibration)
@@ -54,14 +66,16 @@ def check_law(calibration: Calibration) -> Calibration:
         error.at("law")
         raise
     _check_values(calibration)
-    if isinstance(law, StepLaw):
-        _check_bounds(calibration)
+    if isinstance(law, PriorLaw):
+        _check_bounds(law, calibration)
     try:
         with np.errstate(all="ignore"):
             usable = _predicts(calibration)
     except (KeyError, ValueError, WattlawError) as error:
-        reason = error.args[0] if isinstance(error, KeyError) else error
-        raise FileError(f"lacks what the {law.name} law needs", given=reason, hint="fitting the law again") from error
+        given = getattr(error, "given", None)
+        reason = f"{error.args[0] if error.args else error}{'' if given is None else f' ({given})'}"
+        hint = getattr(error, "hint", None) or "fitting the law again"
+        raise FileError(f"lacks what the {law.name} law needs", given=reason, hint=hint) from error
     if not usable:
         raise FileError("predicts no finite energy of an ordinary run", hint="fitting the law again").at("parameters")
     return calibration
@@ -72,30 +86,37 @@ def _check_values(calibration: Calibration) -> None:
         raise FileError("unknown boundary", given=repr(calibration.boundary), allowed=", ".join(BOUNDARIES)).at(
             "boundary"
         )
+    for place, table in (("noise", calibration.noise), ("centres", calibration.centres), *_parameters(calibration)):
+        for name, value in table.items():
+            if not abs(value) <= LARGEST_PARAMETER:
+                raise FileError(
+                    "no measurement gives such a number", given=f"{value:g}", allowed=f"<= {LARGEST_PARAMETER:g}"
+                ).at(f"{place}.{name}")
     for name, (low, high) in calibration.domain.items():
         if low > high:
             raise FileError("a range upside down", given=f"{low:g} to {high:g}").at(f"domain.{name}")
 
 
-def _check_bounds(calibration: Calibration) -> None:
+def _check_bounds(law: PriorLaw, calibration: Calibration) -> None:
     for place, covariance in _covariances(calibration):
-        if covariance is not None and len(covariance) != len(PARAMETERS):
+        if covariance is not None and len(covariance) != len(law.limits):
             raise FileError(
-                "a covariance is not of the step law's parameters",
+                f"a covariance is not of the {law.name} law's parameters",
                 given=f"{len(covariance)} rows",
-                allowed=len(PARAMETERS),
+                allowed=len(law.limits),
                 hint="fitting the law again",
             ).at(place)
+    starts = law.common  # of the law by its name: round figures, not those of a prior
     for place, parameters in _parameters(calibration):
-        for parameter in PARAMETERS:
-            value = parameters.get(parameter.name, math.nan)
-            if not 0 < value <= parameter.upper:
+        for name, bound in law.limits.items():
+            upper = min(bound, MOST_ABOVE_START * starts[name])
+            if not 0 < parameters.get(name, math.nan) <= upper:
                 raise FileError(
-                    "a parameter of the step law is missing or out of bounds",
-                    given=parameters.get(parameter.name, "nothing"),
-                    allowed=f"> 0, <= {parameter.upper:g}",
+                    f"a parameter of the {law.name} law is missing or out of bounds",
+                    given=parameters.get(name, "nothing"),
+                    allowed=f"> 0, <= {upper:g}",
                     hint="fitting the law again",
-                ).at(f"{place}.{parameter.name}")
+                ).at(f"{place}.{name}")
 
 
 def _parameters(calibration: Calibration) -> Iterator[tuple[str, dict[str, float]]]:

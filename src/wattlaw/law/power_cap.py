@@ -32,9 +32,6 @@ GOVERNOR_SHARPNESS = 12.0
 LOWEST_CLOCK = 0.12
 #: A cap or limit below this share of a draw counts as this share, whose powers are still finite.
 LEAST_SHARE = 1e-9
-#: No board that is known here can be set to less of its own limit: an A100 of 400 W takes 100 W and more, an H100 of
-#: 700 W 200 W and more (the least that their drivers accept).
-SETTABLE_SHARE = 0.25
 _TRIALS = 16
 
 

@@ -14,17 +14,20 @@ from wattlaw.features.counts import count_columns
 from wattlaw.features.paper import COMPUTE_DEFINITIONS, paper_columns
 from wattlaw.features.physical import physical_columns, within
 from wattlaw.features.table import Table
-from wattlaw.law.calibration import Calibration, Estimate
+from wattlaw.law.calibration import Calibration, Estimate, MachineCalibration
 from wattlaw.law.interval import Interval, ends_of_runs, is_cold, outside_columns, require_level
 from wattlaw.law.laws import law_named
-from wattlaw.law.power_cap import SETTABLE_SHARE
 from wattlaw.law.roofline import least_durations_s, least_energies_j
 from wattlaw.parallel.memory import DeviceMemory
-from wattlaw.run.spec import RunSpec, check_fits
+from wattlaw.run.spec import SETTABLE_SHARE, RunSpec, check_fits
 from wattlaw.units import BYTES_PER_GIB
 
 if TYPE_CHECKING:
     from wattlaw.hardware import Accelerator
+
+
+#: Devices in the largest machine of a known kind.
+LARGEST_NODE = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +43,7 @@ class Prediction:
         terms_s: named parts that sum to ``duration_s.mid``.
         calibration: the law and where its parameters come from.
         cold: nothing was measured on the target machine.
+        energy_cold: no energy was measured on it, though times may have been.
         num_runs: how many runs the fit saw on hosts with this accelerator, by strategy; empty where that is not known.
         in_domain: the machine, its strategy and every column are such as the calibration saw.
         outside: the columns that are not.
@@ -54,6 +58,7 @@ class Prediction:
     terms_s: Mapping[str, float]
     calibration: str
     cold: bool
+    energy_cold: bool
     num_runs: Mapping[str, int]
     in_domain: bool
     outside: tuple[str, ...]
@@ -157,6 +162,7 @@ def _predictions(
             terms_s={name: float(values[row]) for name, values in estimate.terms_s.items()},
             calibration=f"{calibration.law}: {calibration.provenance.get('source', 'unknown source')}",
             cold=bool(cold[row]),
+            energy_cold=bool(cold[row]) or _times_alone(own),
             num_runs=num_runs,
             in_domain=not cold[row] and not outside,
             outside=outside,
@@ -185,8 +191,13 @@ def _warnings(
         needed, held = (size / BYTES_PER_GIB for size in (memory.reserved_bytes, spec.accelerator.memory_bytes))
         yield f"may not fit: about {needed:.3g} of {held:.3g} GiB per device with what a framework reserves"
     own = calibration.machines.get(spec.accelerator.name)
-    if own is not None and own.residuals.duration and not own.residuals.energy:
+    if _times_alone(own):
         yield f"the energy is cold: times alone were measured on hosts with {spec.accelerator.name}"
+    if spec.node is None and spec.layout.devices_per_node > LARGEST_NODE:
+        yield (
+            f"{spec.layout.devices_per_node:g} devices in one machine, and none of a known kind holds more than "
+            f"{LARGEST_NODE}: no network between machines is counted; num_nodes and a node type say what joins them"
+        )
     if spec.power_limit_w is not None:
         yield from _cap_warnings(spec.power_limit_w, spec.accelerator)
     if cold:
@@ -201,6 +212,13 @@ def _warnings(
     if columns:
         yield f"outside of the range that the calibration saw: {', '.join(columns)}"
     yield from calibration.warnings
+
+
+def _times_alone(own: MachineCalibration | None) -> bool:
+    """Tell whether what is known of a machine says nothing of its energy: no run's, and no power that a probe read."""
+    if own is None or own.residuals.energy:
+        return False
+    return not any(anchor.parameter == "active_fraction" for anchor in own.anchors)
 
 
 def _cap_warnings(cap_w: float, device: Accelerator) -> Iterator[str]:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from wattlaw.features.table import Table
     from wattlaw.law.calibration import Estimate
 
+#: Terms of energy that grow with time alone.
+ALWAYS_DRAWN = frozenset(("active", "host"))
+
 
 def least_durations_s(table: Table) -> NDArray[np.float64]:
     """Return the seconds of training if every operation ran at its peak and nothing waited, shape ``[runs]``.
@@ -36,11 +39,13 @@ def least_durations_s(table: Table) -> NDArray[np.float64]:
 def least_energies_j(estimate: Estimate, least_s: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the joules that devices and hosts take by being on for the least time, shape ``[runs]``.
 
-    (6) with the law's own power of what is drawn whether or not anything is computed.
+    (6) with the law's own power of what is drawn whether or not anything is computed: nothing, of a law that does not
+    tell that apart.
 
     Args:
-        estimate: of the step law.
+        estimate: of any law.
         least_s: of ``least_durations_s``.
     """
-    assert estimate.duration_s is not None
+    if estimate.duration_s is None or not estimate.terms_j.keys() >= ALWAYS_DRAWN:
+        return np.zeros(len(least_s))
     return least_s / estimate.duration_s * (estimate.terms_j["active"] + estimate.terms_j["host"])

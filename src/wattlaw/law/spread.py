@@ -123,8 +123,7 @@ def _on_machine(calibration: Calibration, machine: str, table: Table, target: st
     covariance = covariance_on(calibration, machine)
     assert covariance is not None
     own = calibration.machines.get(machine)
-    parameters = calibration.parameters if own is None else own.parameters
-    derivatives = slopes(parameters, {name: table.numbers(name) for name in COLUMNS})[target]
+    derivatives = slopes(calibration.parameters_on(machine), {name: table.numbers(name) for name in COLUMNS})[target]
     # Row by row, so that the company of other runs changes no last bit.
     known = np.einsum("rp,pq,rq->r", derivatives, covariance, derivatives)
     if own is not None:

@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from wattlaw.errors import DataError, UnknownNameError
+from wattlaw.errors import DataError
 from wattlaw.features.table import Table
 from wattlaw.law import hierarchy
-from wattlaw.law.beyond import toward_common
+from wattlaw.law.beyond import step_parameters, value_of
 from wattlaw.law.calibration import Anchor, Calibration, Estimate, MachineCalibration, Residuals
+from wattlaw.law.covered import boundary, domain, require_one_boundary, widened
+from wattlaw.law.protocol import Times
 from wattlaw.law.residual import (
     Hyperparameters,
     Leftover,
@@ -56,9 +58,35 @@ class StepLaw:
 
     name: ClassVar[str] = "step"
     columns: ClassVar[tuple[str, ...]] = (*COLUMNS, "machine")
+    times: ClassVar[Times] = "enough"
+    limits: ClassVar[Mapping[str, float]] = {parameter.name: parameter.upper for parameter in PARAMETERS}
 
     prior: Calibration | None = None
     residual: bool = True
+
+    @property
+    def common(self) -> Mapping[str, float]:
+        """The parameters of a machine of which nothing was measured."""
+        if self.prior is None:
+            return {parameter.name: parameter.start for parameter in PARAMETERS}
+        return self.prior.parameters
+
+    @property
+    def common_spread(self) -> Numbers:
+        """How sure these are: standard deviations of their logarithms, shape ``[parameters]``."""
+        if self.prior is None:
+            return np.array([parameter.spread for parameter in PARAMETERS])
+        # The mean of n machines is known to a machine's spread over the root of n.
+        return np.sqrt(np.diag(between_machines()) / max(1, len(self.prior.machines)))
+
+    @property
+    def between(self) -> Numbers:
+        """How machines differ: covariance of the parameters' logarithms, shape ``[parameters, parameters]``."""
+        return between_machines()
+
+    def starting_from(self, prior: Calibration | None, *, residual: bool = True) -> StepLaw:
+        """Return the law that starts from a calibration, or from the round figures of ``PARAMETERS``."""
+        return replace(self, prior=prior, residual=residual)
 
     def fit(self, table: Table) -> Calibration:
         """Fit to the columns ``energy_j`` and ``duration_s`` (one of them is enough), by ``machine`` and ``group``.
@@ -70,6 +98,7 @@ class StepLaw:
             DataError: no row, a column missing, or a number that is not finite or above zero.
             FitError: the search did not converge.
         """
+        require_one_boundary(table)
         runs, found = self._fit(table)
         known = search([one.leftover for one in runs]) if self.residual else _only_noise(found, table)
         kept_out = [_as_residuals(left_out(one.leftover, known, roots=one.roots, groups=one.groups)) for one in runs]
@@ -93,7 +122,8 @@ class StepLaw:
             cold=Residuals.joined(cold) if cold or before is None else before.cold,
             num_cold=len(cold) if cold or before is None else before.num_cold,
             noise=noise if before is None else {**before.noise, **noise},
-            boundary=_boundary(table),
+            # Times alone say nothing of what an energy includes: the prior's energies are what is then predicted.
+            boundary=boundary(table) or ("" if before is None else before.boundary),
             warnings=_on_bounds(names, found),
             diagnostics={"evaluations": float(found.evaluations), "num_records": float(len(table))},
             provenance={
@@ -116,16 +146,8 @@ class StepLaw:
             DataError: a column is missing.
             UnknownNameError: the calibration lacks a parameter.
         """
-        machines, member = np.unique(table.text("machine"), return_inverse=True)
-        seen = calibration.machines
-        own = [seen[name].parameters if name in seen else calibration.parameters for name in map(str, machines)]
-        rows = {
-            parameter.name: np.array([_value(values, parameter.name) for values in own])[member]
-            for parameter in PARAMETERS
-        }
         columns = {name: table.numbers(name) for name in COLUMNS}
-        rows["matrix_fraction"] = toward_common(rows["matrix_fraction"], calibration, table.text("machine"), columns)
-        found = terms(rows, columns)
+        found = terms(step_parameters(calibration, table.text("machine"), columns), columns)
         factors = _left_factors(calibration, table)
         energy, duration = factors.get("energy", 1.0), factors.get("duration", 1.0)
         return Estimate(
@@ -175,18 +197,11 @@ class StepLaw:
         }
 
     def _hyperprior(self) -> hierarchy.Prior:
-        between = between_machines()
-        if self.prior is None:
-            centre = np.log([parameter.start for parameter in PARAMETERS])
-            spread = np.array([parameter.spread for parameter in PARAMETERS])
-        else:
-            # The mean of n machines is known to a machine's spread over the root of n.
-            centre = np.log([_value(self.prior.parameters, parameter.name) for parameter in PARAMETERS])
-            spread = np.sqrt(np.diag(between) / max(1, len(self.prior.machines)))
+        common = self.common
         return hierarchy.Prior(
-            centre=centre,
-            spread=spread,
-            between=between,
+            centre=np.log([value_of(common, parameter.name) for parameter in PARAMETERS]),
+            spread=self.common_spread,
+            between=self.between,
             upper=np.log([parameter.upper for parameter in PARAMETERS]),
         )
 
@@ -345,12 +360,7 @@ def _smaller_half(table: Table) -> NDArray[np.bool_]:
 
 
 def _domain(table: Table, prior: Calibration | None) -> dict[str, tuple[float, float]]:
-    domain = {name: (float(table[name].min()), float(table[name].max())) for name in DOMAIN_COLUMNS}
-    if prior is not None:
-        for name in domain.keys() & prior.domain.keys():
-            low, high = prior.domain[name]
-            domain[name] = (min(low, domain[name][0]), max(high, domain[name][1]))
-    return domain
+    return widened(domain(table, DOMAIN_COLUMNS), {} if prior is None else prior.domain)
 
 
 def _kinds(table: Table, prior: Calibration | None) -> dict[str, tuple[str, ...]]:
@@ -360,15 +370,6 @@ def _kinds(table: Table, prior: Calibration | None) -> dict[str, tuple[str, ...]
         for name in KIND_COLUMNS
         if name in table
     }
-
-
-def _boundary(table: Table) -> str:
-    if "boundary" not in table:
-        return ""
-    found = np.unique(table.text("boundary"))
-    if len(found) > 1:
-        raise DataError("energies with different boundaries cannot be fitted together", given=", ".join(found))
-    return str(found[0])
 
 
 def _on_bounds(names: list[str], found: hierarchy.Fit) -> tuple[str, ...]:
@@ -382,10 +383,3 @@ def _on_bounds(names: list[str], found: hierarchy.Fit) -> tuple[str, ...]:
 
 def _by_name(logarithms: Numbers) -> dict[str, float]:
     return {parameter.name: float(value) for parameter, value in zip(PARAMETERS, np.exp(logarithms), strict=True)}
-
-
-def _value(values: Mapping[str, float], name: str) -> float:
-    try:
-        return values[name]
-    except KeyError:
-        raise UnknownNameError.among("parameter of the step law's calibration", name, values) from None

@@ -121,12 +121,7 @@ def suggest(
     )
     alone = costs.affordable([])
     if not alone.any():
-        cheapest = int(np.argmin(np.where(fitting, costs.share(), np.inf)))
-        raise ConfigError(
-            "no candidate is within the budget",
-            given=f"the cheapest takes {costs.duration_s[cheapest]:.3g} s and {costs.energy_j[cheapest]:.3g} J",
-            hint="a larger budget, or smaller candidates",
-        )
+        raise _too_dear(costs)
     problem = problem_of(calibration, machine, table, wanted, seed=seed)
     chosen = choose(problem, num_runs, costs, seed=seed)
     worth = [problem.spread(chosen[:count]) for count in range(len(chosen) + 1)]
@@ -169,6 +164,16 @@ def _costs(
         energy_j=estimate.energy_j * longer,
         most_s=np.inf if max_duration_s is None else max_duration_s,
         most_j=np.inf if max_energy_j is None else max_energy_j,
+    )
+
+
+def _too_dear(costs: Costs) -> ConfigError:
+    """Say what the cheapest candidate takes, where even that is beyond the budget."""
+    cheapest = int(np.argmin(np.where(costs.possible, costs.share(), np.inf)))
+    return ConfigError(
+        "no candidate is within the budget",
+        given=f"the cheapest takes {costs.duration_s[cheapest]:.3g} s and {costs.energy_j[cheapest]:.3g} J",
+        hint="a larger budget, or smaller candidates",
     )
 
 

@@ -8,6 +8,7 @@ port to the network carries the k-th part of a rank's bytes (what NCCL does with
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from wattlaw.parallel.layout import Layout
     from wattlaw.units import Quantity
     from wattlaw.workload.architecture import Architecture, Stack
+    from wattlaw.workload.operation import Operation
     from wattlaw.workload.recipe import Recipe, Software
 
 
@@ -25,8 +27,15 @@ def ring_bytes(message_bytes: Quantity, num_ranks: Quantity) -> Quantity:
     return message_bytes * (num_ranks - 1) / num_ranks
 
 
-def all_reduces_per_layer(stack: Stack, software: Software = "eager") -> Quantity:
-    """All-reduces of one block and micro-step under tensor parallelism.
+#: What reads the encoder's output, and has a gradient of its size reduced.
+_READING_SOURCE = "cross_attention.key_value"
+#: Outside of the blocks, what a divided vocabulary asks an all-reduce for: the looked-up embeddings forward, and the
+#: gradient of the last hidden state backward.
+_WITH_VOCABULARY = ("embeddings.lookup", "head.projection")
+
+
+def all_reduces_by_operation(stack: Stack, software: Software = "eager") -> Mapping[str, tuple[Quantity, Quantity]]:
+    """All-reduces of one block and micro-step under tensor parallelism: forward and backward, by who asks for them.
 
     One after the attention and one after the MLP in the forward pass, and in the backward pass one for each product
     that reads the undivided hidden state: queries, keys and values apart are three, fused they are one, a gate is one
@@ -35,12 +44,35 @@ def all_reduces_per_layer(stack: Stack, software: Software = "eager") -> Quantit
     cross-attention makes one more forward and one more backward for its query, and two of the encoder's output, for its
     keys and values.
     """
-    return _state_reductions(stack, software) + _source_reductions(stack)
+    eager, cross = software == "eager", stack.cross_attention
+    return {
+        "attention.qkv": (0, 3 - 2 * stack.fused_qkv if eager else 1),
+        "attention.output": (1, 0),
+        "cross_attention.query": (0, cross),
+        _READING_SOURCE: (0, 2 * cross),
+        "cross_attention.output": (cross, 0),
+        "mlp.up": (0, 1 + stack.gated if eager else 1),
+        "mlp.down": (1, 0),
+    }
+
+
+def all_reduces_of(operation: Operation, architecture: Architecture, recipe: Recipe, layout: Layout) -> Quantity:
+    """All-reduces that one execution of an operation asks for, with those that full recomputation repeats."""
+    if not operation.in_block:
+        return layout.vocabulary_parallel * (operation.name in _WITH_VOCABULARY)
+    by_operation = all_reduces_by_operation(architecture.stacks[operation.stack], recipe.software)
+    forward, backward = by_operation.get(operation.name, (0, 0))
+    return forward * (1 + (recipe.checkpointing == "full")) + backward
+
+
+def all_reduces_per_layer(stack: Stack, software: Software = "eager") -> Quantity:
+    """All-reduces of one block and micro-step, of all its operations together."""
+    return sum(forward + backward for forward, backward in all_reduces_by_operation(stack, software).values())
 
 
 def forward_all_reduces_per_layer(stack: Stack) -> Quantity:
     """Of these, those of the forward pass, which full recomputation of activations repeats."""
-    return 2 + stack.cross_attention
+    return sum(forward for forward, _ in all_reduces_by_operation(stack).values())
 
 
 def gathers_per_layer(stack: Stack) -> Quantity:
@@ -66,13 +98,12 @@ def adapter_messages(recipe: Recipe, layout: Layout) -> Quantity:
 
 def _state_reductions(stack: Stack, software: Software) -> Quantity:
     """All-reduces of one block that have the size of its own hidden state."""
-    backward = (3 - 2 * stack.fused_qkv) + (1 + stack.gated) if software == "eager" else 2
-    return 2 + backward + 2 * stack.cross_attention
+    return all_reduces_per_layer(stack, software) - _source_reductions(stack)
 
 
 def _source_reductions(stack: Stack) -> Quantity:
     """All-reduces of one block that have the size of the encoder's output."""
-    return 2 * stack.cross_attention
+    return sum(all_reduces_by_operation(stack)[_READING_SOURCE])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,12 +173,6 @@ def communication(
 ) -> Communication:
     """Count the collectives of a layout.
 
-    Weights sharded in full are gathered for the forward and again for the backward pass, with
-    ``fsdp-grad-op`` once, and gradients are scattered after every micro-step (Rajbhandari et al. 2020, arXiv
-    1910.02054, section 7; FSDP without ``no_sync``). Replicated weights need one all-reduce of the gradients per
-    optimizer step (DDP with ``no_sync`` while gradients accumulate), and with sharded optimizer states a scatter of
-    the gradients and a gather of the updated weights.
-
     Args:
         architecture: the model.
         recipe: its training; activations have the size of its precision.
@@ -161,36 +186,29 @@ def communication(
     Returns:
         the communication of one device.
     """
-    ranks, stages = layout.replicas, layout.pipeline_parallel
-    sharded = 1 * (layout.zero_stage >= 2)
-    gathers = 1 + (layout.zero_stage == 3)
-    several = 1 * (ranks > 1)
-    units = divided(architecture.num_layers, stages) + 1  # one unit per block and one for the rest
     weights_ring_bytes = _ring_bytes(weights_bytes, expert_weights_bytes, layout)
     gradients_ring_bytes = weights_ring_bytes
     if gradients_bytes is not weights_bytes:
         gradients_ring_bytes = _ring_bytes(gradients_bytes, expert_gradients_bytes, layout)
-    shard_bytes = sharded * (gathers * weights_ring_bytes + gradients_ring_bytes)
-    # What comes back are the reduced gradients or, from a sharded update, the new weights.
-    back_bytes = gradients_ring_bytes
-    if not plainly(layout.zero_stage, 0) and updated_fraction != 1:
-        back_bytes = back_bytes * (1 + (layout.zero_stage == 1) * (updated_fraction - 1))
-    gradient_bytes = (1 - sharded) * (gradients_ring_bytes + back_bytes)
+    shard_bytes = _shard_bytes(weights_ring_bytes, gradients_ring_bytes, layout)
+    gradient_bytes = _gradient_bytes(gradients_ring_bytes, layout, updated_fraction=updated_fraction)
+    sharded, several = _sharded(layout), 1 * (layout.replicas > 1)
+    units = divided(architecture.num_layers, layout.pipeline_parallel) + 1  # one unit per block and one for the rest
     own = of_one_context(recipe, layout)
     tensor_bytes = _tensor_bytes(architecture, own, layout)
     tensor_collectives = _tensor_collectives(architecture, own, layout)
     stage_bytes = _stage_bytes(architecture, own, layout)
     return Communication(
         shard_bytes=shard_bytes,
-        unshard_bytes=sharded * several * (gathers * weights_bytes + gradients_bytes),
-        shard_collectives=sharded * several * (gathers + 1) * units,
+        unshard_bytes=sharded * several * (_gathers(layout) * weights_bytes + gradients_bytes),
+        shard_collectives=sharded * several * (_gathers(layout) + 1) * units,
         gradient_bytes=gradient_bytes,
         gradient_collectives=(1 - sharded) * several * (1 + gradients_bytes / BUCKET_BYTES),
         tensor_bytes=tensor_bytes,
         tensor_collectives=tensor_collectives,
         tensor_hops=tensor_collectives * 2 * (layout.tensor_parallel - 1),
         stage_bytes=stage_bytes,
-        stage_messages=2 * layout.pipeline_interleaving * (stages > 1),
+        stage_messages=2 * layout.pipeline_interleaving * (layout.pipeline_parallel > 1),
         **_around_context(architecture, recipe, layout),
         **_to_experts(architecture, own, layout),
         **_through_ports(
@@ -201,6 +219,38 @@ def communication(
             stage_bytes=stage_bytes,
         ),
     )
+
+
+def _sharded(layout: Layout) -> Quantity:
+    """1 where gradients are sharded, so that they are scattered after every micro-step."""
+    return 1 * (layout.zero_stage >= 2)
+
+
+def _gathers(layout: Layout) -> Quantity:
+    """How often weights are gathered in a micro-step, where they are."""
+    return 1 + (layout.zero_stage == 3)
+
+
+def _shard_bytes(weights_ring_bytes: Quantity, gradients_ring_bytes: Quantity, layout: Layout) -> Quantity:
+    """What shards take per micro-step.
+
+    Weights sharded in full are gathered for the forward and again for the backward pass, with ``fsdp-grad-op`` once,
+    and gradients are scattered after every micro-step (Rajbhandari et al. 2020, arXiv 1910.02054, section 7; FSDP
+    without ``no_sync``).
+    """
+    return _sharded(layout) * (_gathers(layout) * weights_ring_bytes + gradients_ring_bytes)
+
+
+def _gradient_bytes(gradients_ring_bytes: Quantity, layout: Layout, *, updated_fraction: float) -> Quantity:
+    """What weights that are not sharded take per optimizer step.
+
+    One all-reduce of the gradients (DDP with ``no_sync`` while gradients accumulate), or with sharded optimizer states
+    a scatter of the gradients and a gather of the updated weights.
+    """
+    back_bytes = gradients_ring_bytes
+    if not plainly(layout.zero_stage, 0) and updated_fraction != 1:
+        back_bytes = back_bytes * (1 + (layout.zero_stage == 1) * (updated_fraction - 1))
+    return (1 - _sharded(layout)) * (gradients_ring_bytes + back_bytes)
 
 
 def of_one_context(recipe: Recipe, layout: Layout) -> Recipe:
@@ -248,8 +298,8 @@ def _tensor_bytes(architecture: Architecture, recipe: Recipe, layout: Layout) ->
     adapters = 0 if plainly(trained, 1) else layout.sequence_parallel * (1 - trained) * adapter_messages(recipe, layout)
     tokens: Quantity = 0
     if not plainly(layout.vocabulary_parallel, 0):
-        # The looked-up embeddings are reduced, and the gradient of the last hidden state.
-        tokens = 2 * 2 * layout.vocabulary_parallel * _length(architecture, recipe, architecture.stacks[-1])
+        ends = len(_WITH_VOCABULARY)
+        tokens = 2 * ends * layout.vocabulary_parallel * _length(architecture, recipe, architecture.stacks[-1])
     for stack in architecture.stacks:
         reductions = _state_reductions(stack, recipe.software) + again * forward_all_reduces_per_layer(stack)
         gathers = layout.sequence_parallel * trained * gathers_per_layer(stack)

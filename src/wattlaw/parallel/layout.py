@@ -118,8 +118,8 @@ class Layout:
         >>> Layout.of("tp x pp", num_devices=8, pipeline_parallel=4).tensor_parallel
         2
         """
-        parts = [part for part in re.split(r"\s*[x*×+]\s*", strategy.strip().lower()) if part]
-        for part in parts or [strategy]:
+        parts = _factors(strategy)
+        for part in parts:
             if part not in STRATEGIES:
                 raise UnknownNameError.among("strategy", part, STRATEGIES, hint="a product such as 'fsdp x tp'")
         if not (num_devices >= 1 and num_devices % 1 == 0):
@@ -223,6 +223,14 @@ class Layout:
         parts += ["cp"] if self.context_parallel > 1 else []
         parts += ["ep"] if self.expert_parallel > 1 else []
         return " x ".join(parts) or "single"
+
+
+def _factors(strategy: str) -> list[str]:
+    """Split a product at its signs, of which ``x`` stands between spaces or names; an empty factor is refused."""
+    parts = re.split(r"\s*[x*×+]\s*", strategy.strip().lower())
+    if not all(parts):
+        raise UnknownNameError.among("strategy", strategy, STRATEGIES, hint="a product such as 'fsdp x tp'")
+    return parts
 
 
 def _product(*degrees: Quantity) -> Quantity:

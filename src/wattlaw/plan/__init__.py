@@ -3,6 +3,7 @@
 ::
 
     problem     what is asked: a run, what may vary, limits, objective, prices
+    layouts     the layouts that devices allow, and the names of strategies
     space       what may vary, as columns
     costs       memory first, then time and energy, chunk by chunk
     limits      what must be kept, and by how much it is missed
@@ -11,6 +12,7 @@
     option      one way to run, as a value
     confidence  how sure the first place is
     neighbours  why the ways next to the best were rejected
+    tradeoffs   what limits cost, and what would make a plan possible
     planning    ``plan``, which calls the above
     compare     several runs, and the chance that one beats the other
     curves      energy and time against device count and power cap

@@ -152,9 +152,8 @@ def _parameter_errors(
             covariance = covariance_on(calibration, name)
             assert covariance is not None
             errors = _normal(covariance, draws, rng)
-        parameters = calibration.parameters if seen is None else seen.parameters
         part = table.take(rows)
-        derivatives = slopes(parameters, {column: part.numbers(column) for column in COLUMNS})
+        derivatives = slopes(calibration.parameters_on(name), {column: part.numbers(column) for column in COLUMNS})
         for target, values in derivatives.items():
             found[target][:, rows] = errors @ values.T
     return found

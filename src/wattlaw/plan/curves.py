@@ -10,9 +10,9 @@ import numpy as np
 
 from wattlaw.law.prediction import Prediction, predict
 from wattlaw.plan.costs import costed
+from wattlaw.plan.layouts import strategies_of
 from wattlaw.plan.option import Option, options
 from wattlaw.plan.points import Points, first
-from wattlaw.plan.space import strategies_of
 
 if TYPE_CHECKING:
     from wattlaw.law.calibration import Calibration

@@ -136,11 +136,17 @@ def _options(spec: RunSpec) -> list[str]:
 
 
 def _accelerate(spec: RunSpec) -> str | None:
-    """Write the configuration of Accelerate (1.10 or newer, its FSDP version 2) in YAML."""
+    """Write the configuration of Accelerate (1.10 or newer, its FSDP version 2) in YAML.
+
+    Sharded optimizer states are DeepSpeed's first stage, which has to be installed.
+    """
     layout, recipe = spec.layout, spec.recipe
-    if layout.pipeline_parallel > 1 or (layout.tensor_parallel > 1 and layout.zero_stage < 2):
+    if layout.pipeline_parallel * layout.context_parallel * layout.expert_parallel > 1:
         return None
-    kind = "FSDP" if layout.zero_stage >= 2 else "MULTI_GPU" if layout.num_devices > 1 else "NO"
+    if layout.tensor_parallel > 1 and layout.zero_stage < 2:
+        return None
+    replicated = "DEEPSPEED" if layout.zero_stage == 1 else "MULTI_GPU" if layout.num_devices > 1 else "NO"
+    kind = "FSDP" if layout.zero_stage >= 2 else replicated
     lines = [
         "compute_environment: LOCAL_MACHINE",
         f"distributed_type: {kind}",
@@ -152,6 +158,13 @@ def _accelerate(spec: RunSpec) -> str | None:
     ]
     if layout.num_nodes > 1:
         lines += ["main_process_ip: HEAD_NODE", "main_process_port: 29500", "rdzv_backend: c10d"]
+    if kind == "DEEPSPEED":
+        lines += [
+            "deepspeed_config:",
+            "  zero_stage: 1",
+            "  zero3_init_flag: false",
+            f"  gradient_accumulation_steps: {int(recipe.grad_accumulation)}",
+        ]
     if kind == "FSDP":
         lines += [
             "fsdp_config:",

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wattlaw.plan.layouts import contexts, divisors, searched_strategies
 from wattlaw.plan.limits import Limits, Miss, misses
 from wattlaw.plan.option import Option, options
 from wattlaw.plan.problem import Problem
 from wattlaw.plan.search import search
-from wattlaw.plan.space import Offer, Space, canonical_strategy, divisors, global_batch, strategy_names
+from wattlaw.plan.space import Offer, Space, global_batch
 
 if TYPE_CHECKING:
     from wattlaw.law.calibration import Calibration
@@ -84,25 +85,26 @@ def _changed(problem: Problem, best: RunSpec) -> Iterator[tuple[str, str, Space]
         strategies=(layout.strategy,),
         device_counts=(int(layout.num_devices),),
         pipeline_interleavings=space.pipeline_interleavings,
+        context_parallel=tuple(int(degree) for degree in contexts(problem.run, space)),
+        expert_parallel=space.expert_parallel,
         checkpointings=(recipe.checkpointing,),
         attention_kernels=(recipe.attention_kernel,),
         precisions=(recipe.precision,),
         optimizers=(recipe.optimizer,),
         adapter_ranks=(int(recipe.adapter_rank),),
     )
-    wanted = {canonical_strategy(name) for name in space.strategies} or set(strategy_names())
+    wanted = searched_strategies(problem.run, space)
     counts = _next_counts(problem, own.num_devices, int(layout.num_devices))
-    for name in strategy_names():
-        if name in wanted and name != layout.strategy:
-            # Where one device is best, what divides the work needs more of them.
-            alone_best = layout.num_devices == 1 and bool(counts)
-            used = (counts[0],) if alone_best and name != "single" else pinned.device_counts
-            text = f"{name} on {counts[0]}" if used != pinned.device_counts else name
-            yield "strategy", text, replace(pinned, strategies=(name,), device_counts=used)
+    for name in _next_strategies(layout.strategy, wanted):
+        # Where one device is best, what divides the work needs more of them.
+        alone_best = layout.num_devices == 1 and bool(counts)
+        used = (counts[0],) if alone_best and name != "single" else pinned.device_counts
+        text = f"{name} on {counts[0]}" if used != pinned.device_counts else name
+        yield "strategy", text, replace(pinned, strategies=(name,), device_counts=used)
     for count in counts:
         alone: tuple[str, ...] = ("single",) if count == 1 and "single" in wanted else (layout.strategy,)
         if layout.num_devices == 1:
-            alone = tuple(name for name in strategy_names() if name in wanted and name != "single") or alone
+            alone = _next_strategies("single", wanted) or alone
         yield "devices", str(count), replace(pinned, device_counts=(count,), strategies=alone)
     for key, offer in offers.items():
         if offer is not own:
@@ -113,6 +115,8 @@ def _changed(problem: Problem, best: RunSpec) -> Iterator[tuple[str, str, Space]
         pinned,
         tensor_parallel=(int(layout.tensor_parallel),),
         pipeline_parallel=(int(layout.pipeline_parallel),),
+        context_parallel=(int(layout.context_parallel),),
+        expert_parallel=(int(layout.expert_parallel),),
     )
     for size in _next_micro_batches(problem, best):
         yield "micro-batch", str(size), replace(exact, micro_batches=(size,))
@@ -122,6 +126,18 @@ def _changed(problem: Problem, best: RunSpec) -> Iterator[tuple[str, str, Space]
             caps = () if other_w is None else (other_w,)
             text = "none" if other_w is None else f"{other_w:g} W"
             yield "power cap", text, replace(pinned, offers=(replace(own, power_caps_w=caps),))
+
+
+def _next_strategies(best: str, wanted: Sequence[str]) -> tuple[str, ...]:
+    """Name the strategies that divide sequences and experts as the best one does, or all else as it does."""
+
+    def part(name: str, *, inner: bool) -> set[str]:
+        return {one for one in name.split(" x ") if (one in ("cp", "ep")) == inner}
+
+    return tuple(
+        name for name in wanted
+        if name != best and any(part(name, inner=inner) == part(best, inner=inner) for inner in (False, True))
+    )  # fmt: skip
 
 
 def _place(where: Offer | RunSpec) -> tuple[str, ...]:

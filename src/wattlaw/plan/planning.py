@@ -19,6 +19,7 @@ from wattlaw.plan.option import Option, options
 from wattlaw.plan.points import Points
 from wattlaw.plan.search import Found, search
 from wattlaw.plan.space import CHUNK, global_batch, groups
+from wattlaw.plan.tradeoffs import Trade, missing_memory, more_devices, thinned, trades
 
 if TYPE_CHECKING:
     from wattlaw.law.calibration import Calibration
@@ -41,11 +42,14 @@ class Infeasible:
         misses: the limits that it does not keep.
         alone: limits of which one alone, bent to what is needed, would let a configuration through; none where only
             several together would.
+        more_devices: by kind of device, the way to run on the fewest of them, more than are offered, that keeps all
+            limits.
     """
 
     nearest: Option
     misses: tuple[Miss, ...]
     alone: tuple[Miss, ...]
+    more_devices: tuple[Option, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +63,7 @@ class Plan:
         front: those that keep all limits and are not beaten in time and energy, fastest first.
         open_front: the same without any limit but memory.
         neighbours: ways to run that differ from the best in one thing, and why they were rejected.
+        trades: what moving one limit would change, all others kept, for time and devices without a limit too.
         first_place: how sure the first of the ranking is; ``None`` without one.
         infeasible: why there is none.
         num_configurations: that were costed.
@@ -72,6 +77,7 @@ class Plan:
     front: tuple[Option, ...]
     open_front: tuple[Option, ...]
     neighbours: tuple[Neighbour, ...]
+    trades: tuple[Trade, ...]
     first_place: FirstPlace | None
     infeasible: Infeasible | None
     num_configurations: int
@@ -133,7 +139,8 @@ def plan(problem: Problem, calibration: Calibration, *, level: float | None = No
             hint="fewer restrictions, or a global batch with more divisors",
         )
     best = found.best
-    sets = [None if best is None else best.take(slice(0, SHOWN)), _thinned(found.front), _thinned(found.open_front)]
+    fronts = [None if front is None else thinned(front, MOST_ON_FRONT) for front in (found.front, found.open_front)]
+    sets = [None if best is None else best.take(slice(0, SHOWN)), *fronts]
     ranking, front, open_front, nearest = options(problem, calibration, [*sets, found.nearest], level=level)
     return Plan(
         problem=problem,
@@ -142,28 +149,29 @@ def plan(problem: Problem, calibration: Calibration, *, level: float | None = No
         front=front,
         open_front=open_front,
         neighbours=neighbours(problem, calibration, ranking[0], level=level) if ranking else (),
+        trades=trades(problem, calibration, found.trades, level=level) if ranking else (),
         first_place=None if best is None else _first_place(problem, calibration, best),
-        infeasible=_infeasible(problem, found, nearest[0]) if nearest else None,
+        infeasible=_infeasible(problem, calibration, found, nearest[0], level) if nearest else None,
         num_configurations=found.num_configurations,
         num_fitting=found.num_fitting,
         num_feasible=found.num_feasible,
     )
 
 
-def _thinned(front: Points | None) -> Points | None:
-    """Leave the ends of a long front and every so-manieth point between them."""
-    if front is None or len(front) <= MOST_ON_FRONT:
-        return front
-    return front.take(np.unique(np.linspace(0, len(front) - 1, MOST_ON_FRONT).round().astype(np.intp)))
-
-
-def _infeasible(problem: Problem, found: Found, nearest: Option) -> Infeasible:
+def _infeasible(problem: Problem, calibration: Calibration, found: Found, nearest: Option, level: float) -> Infeasible:
     assert found.nearest is not None
     limits = problem.limits
     if nearest.prediction is None:  # nothing fits into memory, so that nothing else was looked at
         limits = Limits(memory_free_fraction=limits.memory_free_fraction)
     alone = [miss for points in found.alone.values() for miss in misses(points, limits, 0)]
-    return Infeasible(nearest=nearest, misses=misses(found.nearest, limits, 0), alone=tuple(alone))
+    if found.num_fitting < found.num_configurations and (memory := missing_memory(problem, calibration)) is not None:
+        alone.append(memory)
+    return Infeasible(
+        nearest=nearest,
+        misses=misses(found.nearest, limits, 0),
+        alone=tuple(alone),
+        more_devices=more_devices(problem, calibration, level=level),
+    )
 
 
 def _first_place(problem: Problem, calibration: Calibration, best: Points) -> FirstPlace:

@@ -69,15 +69,39 @@ def first(points: Points, key: NDArray[np.float64], count: int) -> Points:
     return points.take(np.lexsort([*ties, key])[:count])
 
 
-def pareto_front(points: Points) -> Points:
-    """Return the points that no other beats in both time and energy, fastest first.
+def pareto_front(points: Points, *, across: str = "duration_s", along: str = "energy_j") -> Points:
+    """Return the points that no other beats in both of two columns, the least ``across`` first.
 
     >>> import numpy as np
     >>> columns = {"duration_s": [1.0, 2.0, 3.0], "energy_j": [5.0, 6.0, 4.0], "group": [0.0, 0.0, 0.0]}
     >>> pareto_front(Points({name: np.array(values) for name, values in columns.items()}))["energy_j"].tolist()
     [5.0, 4.0]
     """
-    ordered = first(points, points["duration_s"], len(points))
-    energy_j = ordered["energy_j"]
-    before = np.concatenate([[np.inf], np.minimum.accumulate(energy_j)[:-1]])
-    return ordered.take(energy_j < before)
+    ties = [points[name] for name in reversed(ORDER) if name in points]
+    ordered = points.take(np.lexsort([*ties, points[along], points[across]]))
+    values = ordered[along]
+    before = np.concatenate([[np.inf], np.minimum.accumulate(values)[:-1]])
+    return ordered.take(values < before)
+
+
+def beaten(
+    front: Points | None, first: NDArray[np.float64], second: NDArray[np.float64], *, across: str, along: str
+) -> NDArray[np.bool_]:
+    """Tell which pairs a front's points beat: as good in both columns, and better in one.
+
+    So is whatever lies above a pair that is beaten, which makes this a test for lower bounds too.
+
+    >>> import numpy as np
+    >>> front = Points({"group": np.zeros(2), "x": np.array([1.0, 3.0]), "y": np.array([5.0, 4.0])})
+    >>> beaten(front, np.array([1.0, 1.0, 2.0, 0.5]), np.array([5.0, 6.0, 5.0, 9.0]), across="x", along="y").tolist()
+    [False, True, True, False]
+    """
+    if front is None or not len(front):
+        return np.zeros(len(first), dtype=bool)
+    values = front[along]
+    place = np.searchsorted(front[across], first, side="right") - 1
+    found: NDArray[np.bool_] = (place >= 0) & (values[place] < second)
+    rest = np.flatnonzero(~found)  # most are beaten clearly, so that few need the second look
+    place = np.searchsorted(front[across], first[rest], side="left") - 1
+    found[rest] = (place >= 0) & (values[place] <= second[rest])
+    return found

@@ -2,7 +2,7 @@
 
 Nothing here is one object per configuration. What is not a number (accelerator, precision, optimizer, checkpointing,
 attention kernel, adapters) makes a ``Group``; within a group the layouts are rows of a small table, and micro-batches
-and power caps multiply them chunk by chunk, so that memory does not grow with the space.
+multiply them chunk by chunk, and power caps each chunk, so that memory does not grow with the space.
 
 The global batch is that of the run and never changes: micro-batch times accumulation times data-parallel ranks. So
 everything here trains the same model on the same data in the same steps, but for what the user allows to vary on
@@ -14,55 +14,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import product
-from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
 
 from wattlaw.errors import ConfigError, UnknownNameError
 from wattlaw.hardware import Accelerator, NodeType
-from wattlaw.parallel.layout import STRATEGIES, Layout
+from wattlaw.parallel.layout import Layout
+from wattlaw.plan.layouts import LAYOUT_COLUMNS, canonical_strategy, chosen, divisors, layouts
 from wattlaw.run.spec import RunSpec
-from wattlaw.workload import Architecture, Recipe
+from wattlaw.workload import Recipe
 from wattlaw.workload.recipe import AttentionKernel, Checkpointing, Optimizer, Precision
 
-Columns = Mapping[str, NDArray[np.float64]]
-
-#: Strategies of the data-parallel axis by their ZeRO stage; along the other axes there is one each.
-DATA_STRATEGIES = {0: "ddp", 2: "fsdp-grad-op", 3: "fsdp"}
 #: More devices than this do not stand in one machine of any kind that we know.
 MOST_WITHOUT_NODE = 16
 #: Configurations that are costed at once: their columns stay in the cache of a core.
 CHUNK = 8192
+#: Axes that are searched where somebody asks for them.
+ALSO = ("zero1", "cp")
 #: No cap: the board's own limit.
 UNCAPPED = float("inf")
-
-
-def strategy_names() -> tuple[str, ...]:
-    """Name all strategies and their products, as ``Layout.strategy`` does."""
-    names = []
-    for data, tensor, pipeline in product(("", *DATA_STRATEGIES.values()), ("", "tp"), ("", "pp")):
-        names.append(" x ".join(part for part in (data, tensor, pipeline) if part) or "single")
-    return tuple(names)
-
-
-def canonical_strategy(text: str) -> str:
-    """Write a strategy as ``Layout.strategy`` does: the data axis first, then tensor, then pipeline.
-
-    Raises:
-        UnknownNameError: no such strategy.
-
-    >>> canonical_strategy("tp x FSDP")
-    'fsdp x tp'
-    """
-    parts = sorted(
-        (part.strip().lower() for part in text.replace("×", "x").replace("*", "x").replace("+", "x").split("x")),
-        key=lambda part: list(STRATEGIES).index(part) if part in STRATEGIES else -1,
-    )
-    name = " x ".join(parts)
-    if name not in strategy_names():
-        raise UnknownNameError.among("strategy", text.strip(), strategy_names())
-    return name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,11 +84,16 @@ class Space:
 
     Attributes:
         offers: accelerators to choose from, and how many of each; one kind per run.
-        strategies: names and products, such as ``fsdp x tp``; empty for all.
+        strategies: names and products, such as ``fsdp x tp``; empty for all that the degrees below allow.
         device_counts: numbers of devices; empty for every number up to the offer's.
         tensor_parallel: degrees; empty for every divisor of heads and MLP.
         pipeline_parallel: stages; empty for every divisor of the blocks.
+        also: ``zero1`` and ``cp`` where they are not searched unasked: the first is of fused frameworks, the second
+            with less than ``layouts.LEAST_CONTEXT`` tokens for each device.
         pipeline_interleavings: runs of blocks per stage.
+        context_parallel: degrees; empty for those that leave each device of a causal model enough tokens, and for
+            every one where ``cp`` is asked for.
+        expert_parallel: degrees; empty for every divisor of the experts.
         micro_batches: sequences per rank and micro-step; empty for every divisor of the global batch.
         checkpointings: what is computed again. ``selective`` changes nothing under a fused attention kernel.
         attention_kernels: empty for the run's own.
@@ -128,10 +104,13 @@ class Space:
 
     offers: tuple[Offer, ...]
     strategies: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
     device_counts: tuple[int, ...] = ()
     tensor_parallel: tuple[int, ...] = ()
     pipeline_parallel: tuple[int, ...] = ()
     pipeline_interleavings: tuple[int, ...] = (1,)
+    context_parallel: tuple[int, ...] = ()
+    expert_parallel: tuple[int, ...] = ()
     micro_batches: tuple[int, ...] = ()
     checkpointings: tuple[Checkpointing, ...] = ("none", "full")
     attention_kernels: tuple[AttentionKernel, ...] = ()
@@ -149,11 +128,16 @@ class Space:
             raise ConfigError("one kind of device is offered twice", given=twice, allowed="once, with the sum")
         for name in self.strategies:
             canonical_strategy(name)
+        for name in self.also:
+            if name not in ALSO:
+                raise UnknownNameError.among("axis to search besides", name, ALSO)
         for field in (
             "device_counts",
             "tensor_parallel",
             "pipeline_parallel",
             "pipeline_interleavings",
+            "context_parallel",
+            "expert_parallel",
             "micro_batches",
         ):
             if any(value < 1 or value % 1 for value in getattr(self, field)):
@@ -201,15 +185,7 @@ class Group:
         )
 
 
-#: Columns that make a layout, and those that multiply layouts.
-LAYOUT_COLUMNS = (
-    "data_parallel",
-    "tensor_parallel",
-    "pipeline_parallel",
-    "pipeline_interleaving",
-    "zero_stage",
-    "num_nodes",
-)
+#: Columns that tell the configurations of a group apart.
 CHOICE_COLUMNS = (*LAYOUT_COLUMNS, "batch_size", "grad_accumulation", "power_cap_w")
 
 
@@ -258,59 +234,19 @@ def groups(run: RunSpec, space: Space) -> tuple[Group, ...]:
     return tuple(unique[key] for key in sorted(unique))
 
 
-def divisors(number: int) -> NDArray[np.float64]:
-    """All divisors of a number, smallest first.
-
-    >>> divisors(12).tolist()
-    [1.0, 2.0, 3.0, 4.0, 6.0, 12.0]
-    """
-    small = np.arange(1, int(number**0.5) + 1)
-    small = small[number % small == 0]
-    return np.unique(np.concatenate([small, number // small])).astype(np.float64)
-
-
-def layouts(architecture: Architecture, batch: int, space: Space, offer: Offer) -> dict[str, NDArray[np.float64]]:
-    """List the layouts that an offer's devices allow, one row each, in the columns of ``LAYOUT_COLUMNS``.
-
-    Tensor parallelism divides heads and MLP, a pipeline the blocks, data parallelism the ``batch`` of all ranks; the
-    devices fill their nodes evenly.
-    """
-    inner = 0
-    for stack in architecture.stacks:
-        inner = gcd(inner, int(stack.num_heads), int(stack.num_kv_heads), int(stack.ffn_size))
-    layers = int(architecture.num_layers)
-    tensors = _chosen(divisors(inner), space.tensor_parallel)
-    stages = _chosen(divisors(layers), space.pipeline_parallel)
-    runs = np.array(sorted(set(space.pipeline_interleavings)), dtype=np.float64)
-    grid = np.meshgrid(stages, tensors, runs, list(DATA_STRATEGIES), divisors(batch), indexing="ij")
-    pipeline, tensor, interleaving, zero, data = (axis.ravel().astype(np.float64) for axis in grid)
-    devices = data * tensor * pipeline
-    nodes = offer.num_nodes(devices)
-    possible = (devices <= offer.num_devices) & (devices % nodes == 0)
-    possible &= (zero == 0) | (data > 1)
-    possible &= (interleaving == 1) | (pipeline > 1)
-    possible &= layers % (pipeline * interleaving) == 0
-    possible &= _allowed_strategies(space)[_strategy_code(data, tensor, pipeline, zero)]
-    if space.device_counts:
-        possible &= np.isin(devices, space.device_counts)
-    return {
-        "data_parallel": data[possible],
-        "tensor_parallel": tensor[possible],
-        "pipeline_parallel": pipeline[possible],
-        "pipeline_interleaving": interleaving[possible],
-        "zero_stage": zero[possible],
-        "num_nodes": nodes[possible],
-    }
+def caps_w(group: Group) -> tuple[float, ...]:
+    """List the power caps of a group, the loosest first; none at all is ``UNCAPPED``."""
+    below = {cap_w for cap_w in group.offer.power_caps_w if cap_w < group.offer.accelerator.power_limit_w}
+    return (UNCAPPED, *sorted(below, reverse=True))
 
 
 def chunks(group: Group, space: Space, *, size: int = CHUNK) -> Iterator[dict[str, NDArray[np.float64]]]:
-    """Yield the configurations of a group, at most about ``size`` at once, in the columns of ``CHOICE_COLUMNS``."""
+    """Yield the configurations of a group, at most about ``size`` at once, under no cap, in ``CHOICE_COLUMNS``."""
     batch = global_batch(group.run)
-    table = layouts(group.run.architecture, batch, space, group.offer)
-    caps = np.array(sorted({UNCAPPED, *group.offer.power_caps_w} - {group.offer.accelerator.power_limit_w}))
-    choices = {data: _chosen(divisors(batch // int(data)), space.micro_batches) for data in set(table["data_parallel"])}
+    table = layouts(group.run, batch, space, group.offer)
+    choices = {data: chosen(divisors(batch // int(data)), space.micro_batches) for data in set(table["data_parallel"])}
     counts = np.array([len(choices[data]) for data in table["data_parallel"]], dtype=np.intp)
-    ends = np.cumsum(counts) * len(caps)
+    ends = np.cumsum(counts)
     start, before = 0, 0
     while start < len(counts):
         stop = max(start + 1, int(np.searchsorted(ends, before + size, side="right")))
@@ -320,30 +256,5 @@ def chunks(group: Group, space: Space, *, size: int = CHUNK) -> Iterator[dict[st
             columns = {name: values[rows] for name, values in table.items()}
             columns["batch_size"] = micro
             columns["grad_accumulation"] = batch / (columns["data_parallel"] * micro)
-            columns = {name: np.tile(values, len(caps)) for name, values in columns.items()}
-            yield columns | {"power_cap_w": np.repeat(caps, len(rows))}
+            yield columns | {"power_cap_w": np.full(len(rows), UNCAPPED)}
         start, before = stop, int(ends[stop - 1])
-
-
-def _chosen(possible: NDArray[np.float64], wanted: tuple[int, ...]) -> NDArray[np.float64]:
-    return possible[np.isin(possible, wanted)] if wanted else possible
-
-
-def _strategy_code(data: NDArray[np.float64], tensor: NDArray[np.float64], pipeline: NDArray[np.float64],
-                   zero: NDArray[np.float64]) -> NDArray[np.intp]:  # fmt: skip
-    """Number the strategy of each row as its place in ``strategy_names``."""
-    kind = np.where(data > 1, 1 + np.searchsorted(list(DATA_STRATEGIES), zero), 0)
-    code: NDArray[np.intp] = (4 * kind + 2 * (tensor > 1) + (pipeline > 1)).astype(np.intp)
-    return code
-
-
-def strategies_of(columns: Columns) -> NDArray[np.str_]:
-    """Name the strategy of each configuration."""
-    names = np.array(strategy_names())
-    axes = (columns[name] for name in ("data_parallel", "tensor_parallel", "pipeline_parallel", "zero_stage"))
-    return names[_strategy_code(*axes)]
-
-
-def _allowed_strategies(space: Space) -> NDArray[np.bool_]:
-    wanted = {canonical_strategy(name) for name in space.strategies}
-    return np.array([not wanted or name in wanted for name in strategy_names()])

@@ -9,7 +9,6 @@ from wattlaw.errors import WattlawError
 from wattlaw.law.calibration import Calibration
 from wattlaw.law.laws import law_named
 from wattlaw.law.prediction import Prediction, columns_of, predict
-from wattlaw.law.step import StepLaw
 from wattlaw.parallel.layout import Layout
 from wattlaw.run.amount import schedule
 from wattlaw.run.spec import RunSpec, check_fits, check_runnable
@@ -60,7 +59,7 @@ def _possible(spec: RunSpec) -> bool:
 def _covered(specs: list[RunSpec], calibration: Calibration) -> list[RunSpec]:
     """Keep the runs that the law knows something of."""
     law = law_named(calibration.law)
-    if not specs or isinstance(law, StepLaw):
+    if not specs:
         return specs
     covered = law.covers(calibration, columns_of(specs, calibration))
     return [spec for spec, known in zip(specs, covered, strict=True) if known]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from wattlaw.law.evaluation import METRICS, Evaluation, Summary, Unjudged, Verdict
+from wattlaw.law.paper.protocol import PROTOCOL
 from wattlaw.report.machine import as_builtins
 from wattlaw.report.quantities import counted
 
@@ -19,9 +20,15 @@ COLUMNS = {
     "median_ape": ("median err", "{:.1f} %"),
     "mean_ape": ("mean err", "{:.1f} %"),
     "bias": ("bias", "{:+.1f} %"),
+    "rmse_log": ("RMSE ln", "{:.4f}"),
+    "slope": ("slope", "{:.3f}"),
+    "intercept": ("intercept", "{:+.3f}"),
     "coverage": ("covered", "{:.1f} %"),
     "half_width": ("width", "x{:.2f}"),
 }
+#: What section 3.6 of the paper reports.
+PAPER_METRICS = ("r2_log", "rmse_log", "slope", "intercept", "coverage", "half_width")
+BOOTSTRAPPED = "intervals of paper and power are residual bootstraps, those of other laws their own"
 
 
 def evaluation_mapping(verdict: Verdict) -> dict[str, Any]:
@@ -70,9 +77,10 @@ def markdown_table(verdict: Verdict, target: str) -> str:
     """Write the laws side by side on one target as a Markdown table."""
     found = [one for one in verdict.evaluations if one.target == target]
     several = any(one.part != "pooled" for one in found)
-    head = ["law", *(["part"] if several else []), *(COLUMNS[metric][0] for metric in METRICS)]
-    rows = [[one.law, *([one.part] if several else []), *_cells(one)] for one in found]
-    rule = ["---"] * (len(head) - len(METRICS)) + ["---:"] * len(METRICS)
+    metrics = _metrics(verdict)
+    head = ["law", *(["part"] if several else []), *(COLUMNS[metric][0] for metric in metrics)]
+    rows = [[one.law, *([one.part] if several else []), *_cells(one, metrics)] for one in found]
+    rule = ["---"] * (len(head) - len(metrics)) + ["---:"] * len(metrics)
     return "\n".join(f"| {' | '.join(row)} |" for row in (head, rule, *rows))
 
 
@@ -82,8 +90,16 @@ def _heading(verdict: Verdict, target: str) -> str:
     return f"{target}, {verdict.evaluations[0].protocol}: {records}{left_out}, {cuts}"
 
 
+def _metrics(verdict: Verdict) -> tuple[str, ...]:
+    """The columns shown: section 3.6 of the paper reports others."""
+    return PAPER_METRICS if verdict.evaluations[0].protocol == PROTOCOL else METRICS
+
+
 def _note(verdict: Verdict) -> str:
-    return f"medians over the splits; the {100 * verdict.level:g} % interval goes from the middle / width to x width"
+    note = f"medians over the splits; the {100 * verdict.level:g} % interval goes from the middle / width to x width"
+    if verdict.evaluations[0].protocol != PROTOCOL:
+        return note
+    return f"{note}; slope and intercept of ln(observed) on ln(predicted); {BOOTSTRAPPED}"
 
 
 def _targets(verdict: Verdict) -> list[str]:
@@ -93,16 +109,17 @@ def _targets(verdict: Verdict) -> list[str]:
 def _table(verdict: Verdict, target: str) -> Table:
     from rich.table import Table
 
-    headings = [COLUMNS[metric][0] for metric in METRICS]
+    metrics = _metrics(verdict)
+    headings = [COLUMNS[metric][0] for metric in metrics]
     table = Table("law", "part", *headings, box=None, pad_edge=False, header_style="dim")
     for evaluation in verdict.evaluations:
         if evaluation.target == target:
-            table.add_row(evaluation.law, evaluation.part, *_cells(evaluation))
+            table.add_row(evaluation.law, evaluation.part, *_cells(evaluation, metrics))
     return table
 
 
-def _cells(evaluation: Evaluation) -> list[str]:
-    return [_cell(metric, evaluation.metrics.get(metric)) for metric in METRICS]
+def _cells(evaluation: Evaluation, metrics: Sequence[str]) -> list[str]:
+    return [_cell(metric, evaluation.metrics.get(metric)) for metric in metrics]
 
 
 def _cell(metric: str, summary: Summary | None) -> str:

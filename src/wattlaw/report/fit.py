@@ -26,6 +26,7 @@ def fit_mapping(fitted: FittedLaw, output: Path) -> dict[str, Any]:
         "num_left_out": fitted.num_left_out,
         "boundary": calibration.boundary,
         "parameters": dict(calibration.parameters),
+        "standard_errors": standard_errors(calibration),
         "machines": {name: dict(machine.parameters) for name, machine in calibration.machines.items()},
         "noise": dict(calibration.noise),
         "num_interpolated": {
@@ -35,8 +36,19 @@ def fit_mapping(fitted: FittedLaw, output: Path) -> dict[str, Any]:
         },
         "diagnostics": dict(calibration.diagnostics),
         "warnings": list(calibration.warnings),
+        "options": dict(calibration.options),
         "provenance": dict(calibration.provenance),
     }
+
+
+def standard_errors(calibration: Calibration) -> dict[str, float | None]:
+    """Return the error of each parameter of a law that is fitted as it is; ``None`` where it is not known.
+
+    A law that tells machines apart is fitted in logarithms around its priors, and keeps that covariance by machine.
+    """
+    if calibration.machines:
+        return {}
+    return {name: calibration.standard_error(name) for name in calibration.parameters}
 
 
 def fit_text(fitted: FittedLaw, output: Path) -> Group:
@@ -72,9 +84,19 @@ def _parameters(calibration: Calibration) -> Table:
 
     machines = calibration.machines
     first = "in common" if machines else "value"
-    table = Table("parameter", first, *machines, box=None, pad_edge=False, header_style="dim")
+    errors = standard_errors(calibration)
+    told = any(error is not None for error in errors.values())
+    more = ["standard error"] if told else []
+    table = Table("parameter", first, *more, *machines, box=None, pad_edge=False, header_style="dim")
     for name, value in calibration.parameters.items():
         others = [machine.parameters.get(name) for machine in machines.values()]
         shown = ["" if other is None else quantities.digits(other) for other in others]
-        table.add_row(name, quantities.digits(value), *shown)
+        table.add_row(name, quantities.digits(value), *([_error(calibration, name)] if told else []), *shown)
     return table
+
+
+def _error(calibration: Calibration, name: str) -> str:
+    if f"on_bound:{name}" in calibration.diagnostics:
+        return "on its bound"
+    error = calibration.standard_error(name)
+    return "" if error is None else quantities.digits(error)

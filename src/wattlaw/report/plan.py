@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 from wattlaw.law.interval import Interval
 from wattlaw.plan.curves import Crossover
 from wattlaw.plan.launch import Launch
-from wattlaw.plan.limits import Miss
 from wattlaw.plan.neighbours import Neighbour
 from wattlaw.plan.option import Option
 from wattlaw.plan.planning import Plan
+from wattlaw.plan.tradeoffs import spread
 from wattlaw.report import quantities
 from wattlaw.report.machine import as_builtins
+from wattlaw.report.plan_limits import WRITE, divided, miss_mapping, missed, relaxed, trades_mapping, trades_table
 from wattlaw.report.prediction import for_people, provenance, title
 from wattlaw.run.spec_file import spec_to_mapping
 from wattlaw.units import BYTES_PER_GIB
@@ -24,15 +25,6 @@ if TYPE_CHECKING:
 
 #: Rows of the front and of the runners-up that are read.
 ROWS = 8
-#: How the numbers of each limit are written.
-WRITE: dict[str, Callable[[float], str]] = {
-    "memory": lambda value: f"{quantities.digits(value / BYTES_PER_GIB)} GiB",
-    "deadline": quantities.duration,
-    "energy": quantities.energy,
-    "money": quantities.digits,
-    "carbon": quantities.mass,
-    "devices": lambda value: f"{value:.0f}",
-}
 
 
 def plan_mapping(
@@ -60,6 +52,7 @@ def plan_mapping(
         "front": [option_mapping(option) for option in plan.front],
         "open_front": [option_mapping(option) for option in plan.open_front],
         "neighbours": [_neighbour_mapping(neighbour) for neighbour in plan.neighbours],
+        "trades": trades_mapping(plan, option_mapping),
         "infeasible": None,
         "launch": as_builtins(launch),
         "launch_instead": None
@@ -69,8 +62,9 @@ def plan_mapping(
     if plan.infeasible is not None:
         found["infeasible"] = {
             "nearest": option_mapping(plan.infeasible.nearest, whole=True),
-            "misses": [_miss_mapping(miss) for miss in plan.infeasible.misses],
-            "alone": [_miss_mapping(miss) for miss in plan.infeasible.alone],
+            "misses": [miss_mapping(miss) for miss in plan.infeasible.misses],
+            "alone": [miss_mapping(miss) for miss in plan.infeasible.alone],
+            "more_devices": [option_mapping(option) for option in plan.infeasible.more_devices],
         }
     if curve:
         found["by_device_count"] = [option_mapping(option) for option in curve]
@@ -95,6 +89,8 @@ def option_mapping(option: Option, *, whole: bool = False) -> dict[str, Any]:
                 "tensor_parallel",
                 "pipeline_parallel",
                 "pipeline_interleaving",
+                "context_parallel",
+                "expert_parallel",
             )
         },
         "batch_size": int(recipe.batch_size),
@@ -119,14 +115,10 @@ def _neighbour_mapping(neighbour: Neighbour) -> dict[str, Any]:
     return {
         "change": neighbour.change,
         "value": neighbour.value,
-        "misses": [_miss_mapping(miss) for miss in neighbour.misses],
+        "misses": [miss_mapping(miss) for miss in neighbour.misses],
         "cost_fraction": neighbour.cost_fraction,
         "option": option_mapping(neighbour.option),
     }
-
-
-def _miss_mapping(miss: Miss) -> dict[str, Any]:
-    return {**as_builtins(miss), "over": miss.over, "over_fraction": miss.over_fraction}
 
 
 def plan_text(
@@ -152,7 +144,10 @@ def plan_text(
         parts += [Text("\nnext best", style="bold"), _table(plan.ranking[1:ROWS], plan)]
     if len(plan.front) > 1:
         parts += [Text("\nnothing that keeps the limits beats these in both time and energy", style="bold")]
-        parts += [_table(_spread(plan.front, ROWS), plan)]
+        parts += [_table([plan.front[at] for at in spread(len(plan.front), ROWS)], plan)]
+    traded = trades_table(plan)
+    if traded is not None:
+        parts += [Text("\none limit moved, all others kept", style="bold"), traded]
     if plan.neighbours:
         parts += [Text("\none thing changed", style="bold"), _neighbours(plan)]
     parts += [Text(_crossover(one)) for one in crossovers]
@@ -195,7 +190,8 @@ def _how(option: Option) -> str:
         f"checkpointing {recipe.checkpointing}",
         recipe.optimizer,
     ]
-    names = ("tensor_parallel", "pipeline_parallel", "pipeline_interleaving", "num_nodes")
+    degrees = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
+    names = (*degrees, "pipeline_interleaving", "num_nodes")
     parts += [f"{name.replace('_', ' ')} {int(getattr(layout, name))}" for name in names if getattr(layout, name) > 1]
     if recipe.adapter_rank:
         parts.append(f"adapters of rank {int(recipe.adapter_rank)}")
@@ -247,7 +243,7 @@ def _table(options: Sequence[Option], plan: Plan) -> Table:
             beyond = quantities.change(option.cost / best.cost - 1)
         table.add_row(
             f"{int(spec.layout.num_devices)} {spec.accelerator.name}{cap}",
-            _divided(spec.layout),
+            divided(spec.layout),
             f"{int(spec.recipe.batch_size)}x{int(spec.recipe.grad_accumulation)}{again}",
             quantities.energy(prediction.energy_j.mid),
             quantities.duration(prediction.duration_s.mid),
@@ -255,22 +251,6 @@ def _table(options: Sequence[Option], plan: Plan) -> Table:
             beyond,
         )
     return table
-
-
-def _divided(layout: Any) -> str:
-    """Name a strategy with the degrees that its product does not say."""
-    parts = layout.strategy.split(" x ")
-    if len(parts) == 1:
-        return str(layout.strategy)
-    degrees = {"tp": layout.tensor_parallel, "pp": layout.pipeline_parallel}
-    return " x ".join(f"{part} {int(degrees.get(part, layout.data_parallel))}" for part in parts)
-
-
-def _spread(options: Sequence[Option], count: int) -> list[Option]:
-    """Choose options evenly from a front, its ends among them."""
-    if len(options) <= count:
-        return list(options)
-    return [options[round(place * (len(options) - 1) / (count - 1))] for place in range(count)]
 
 
 def _first_place(plan: Plan) -> list[str]:
@@ -310,25 +290,13 @@ def why(neighbour: Neighbour, plan: Plan) -> str:
     return f"{goal} {quantities.change(neighbour.cost_fraction)}"
 
 
-def missed(miss: Miss) -> str:
-    """Say by how much a limit is missed.
-
-    >>> missed(Miss(limit="deadline", allowed=3600.0, needed=7200.0))
-    'deadline: needs 2.00 h, 1.00 h over the 1.00 h allowed'
-    """
-    write = WRITE[miss.limit]
-    return f"{miss.limit}: needs {write(miss.needed)}, {write(miss.over)} over the {write(miss.allowed)} allowed"
-
-
 def _infeasible(plan: Plan) -> list[Any]:
     from rich.text import Text
 
     assert plan.infeasible is not None
     nearest = plan.infeasible.nearest
     parts: list[Any] = [Text("\nnothing keeps all limits", style="red bold")]
-    parts += [Text(f"with all other limits kept, {missed(miss)}") for miss in plan.infeasible.alone]
-    if not plan.infeasible.alone and len(plan.infeasible.misses) > 1:
-        parts.append(Text("no limit alone is to blame: several must give way together"))
+    parts += [Text(line) for line in relaxed(plan)]
     parts.append(Text(f"\nnearest: {title(nearest.spec)}; {_how(nearest)}", style="bold"))
     parts += [Text(missed(miss)) for miss in plan.infeasible.misses]
     if nearest.prediction is not None:

@@ -183,52 +183,23 @@ def _terms(prediction: Prediction) -> Table:
 
 
 def provenance(prediction: Prediction) -> str:
-    """Say whether anything was measured on such a machine, and where the law comes from."""
-    state = "cold" if prediction.cold else "warm"
-    return f"{state}, modelled; {prediction.calibration}"
+    """Say in a line what was measured on such a machine, and what the law was fitted to; ``--json`` has all of it."""
+    law, _, source = prediction.calibration.partition(": ")
+    brief = source.partition("; ")[0].partition(", from ")[0]
+    return f"{_known(prediction)}; modelled by the {law} law, fitted to {brief}"
+
+
+def _known(prediction: Prediction) -> str:
+    if prediction.cold:
+        return "cold"
+    state = "time warm, energy cold" if prediction.energy_cold else "warm"
+    runs = sum(prediction.num_runs.values())
+    return f"{state}, from {quantities.counted(runs, 'run')} on such accelerators" if runs else state
 
 
 def for_people(warning: str) -> str:
     """Name the columns in a warning by what they are."""
     return re.sub(r"\b\w+\b", lambda word: COLUMNS.get(word[0], word[0]) if "_" in word[0] else word[0], warning)
-
-
-def comparison_table(rows: Sequence[tuple[RunSpec, Prediction]]) -> Table:
-    """Show several runs side by side, one line each; the greenest and the fastest are marked."""
-    from rich.table import Table
-
-    greenest = min(prediction.energy_j.mid for _, prediction in rows)
-    fastest = min(prediction.duration_s.mid for _, prediction in rows if prediction.duration_s is not None)
-    table = Table("strategy", "GPUs", "energy", "interval", "time", "power", "", box=None, pad_edge=False)
-    for spec, prediction in rows:
-        time, power = prediction.duration_s, prediction.power_w
-        marks = ["greenest"] if prediction.energy_j.mid == greenest else []
-        marks += ["fastest"] if time is not None and time.mid == fastest else []
-        table.add_row(
-            spec.layout.strategy,
-            f"{int(spec.layout.num_devices)}",
-            quantities.energy(prediction.energy_j.mid),
-            quantities.interval(prediction.energy_j, quantities.energy),
-            "-" if time is None else quantities.duration(time.mid),
-            "-" if power is None else quantities.power(power),
-            " ".join(marks),
-            style="green" if marks else None,
-        )
-    return table
-
-
-def terms_table(rows: Sequence[tuple[RunSpec, Prediction]]) -> Table:
-    """Show where the energy of several runs goes: each term's share, one line a run."""
-    from rich.table import Table
-
-    names = list(rows[0][1].terms_j)
-    table = Table("strategy", "GPUs", box=None, pad_edge=False)
-    for name in names:
-        table.add_column(name, justify="right")
-    for spec, prediction in rows:
-        shares = [f"{prediction.terms_j[name] / prediction.energy_j.mid:.0%}" for name in names]
-        table.add_row(spec.layout.strategy, f"{int(spec.layout.num_devices)}", *shares)
-    return table
 
 
 def comparison_rows(rows: Sequence[tuple[RunSpec, Prediction]]) -> list[dict[str, Any]]:

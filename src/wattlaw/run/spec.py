@@ -9,13 +9,18 @@ from wattlaw.errors import ConfigError, WattlawError
 from wattlaw.parallel.memory import DeviceMemory, device_memory
 from wattlaw.run.amount import schedule
 from wattlaw.run.fields import expect_positive
-from wattlaw.units import BYTES_PER_GIB, every
+from wattlaw.units import BYTES_PER_GIB, MOST_DEVICES, every
 from wattlaw.workload import step_cost
 
 if TYPE_CHECKING:
     from wattlaw.hardware import Accelerator, NodeType
     from wattlaw.parallel.layout import Layout
     from wattlaw.workload import Architecture, Recipe
+
+
+#: No board that is known here can be set to less of its own limit: an A100 of 400 W takes 100 W and more, an H100 of
+#: 700 W 200 W and more (the least that their drivers accept).
+SETTABLE_SHARE = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +62,8 @@ def check_runnable(spec: RunSpec) -> RunSpec:
     Raises:
         ConfigError: heads or MLP that do not divide over tensor-parallel devices, blocks that do not divide over the
             stages of a pipeline, experts over their ranks or sequences over context-parallel ones, sequences longer
-            than the learned positions, less than one step, or more devices than the node holds.
+            than the learned positions, less than one step, more devices than the node holds or than stand in any, or
+            a power cap that no board takes.
     """
     _check_tensor_parallel(spec.architecture, spec.layout)
     _check_pipeline(spec.architecture, spec.layout)
@@ -65,9 +71,29 @@ def check_runnable(spec: RunSpec) -> RunSpec:
     _check_context(spec.recipe, spec.layout)
     _check_positions(spec.architecture, spec.recipe)
     _check_amount(spec.recipe, spec.layout)
+    _check_devices(spec.layout)
     if spec.node is not None:
         _check_node(spec.node, spec.accelerator, spec.layout)
+    _check_power_limit(spec)
     return spec
+
+
+def _check_power_limit(spec: RunSpec) -> None:
+    """Refuse a cap below what any driver sets on such a board; one above its own limit changes nothing."""
+    cap_w, own_w = spec.power_limit_w, spec.accelerator.power_limit_w
+    if cap_w is not None and cap_w < SETTABLE_SHARE * own_w:
+        raise ConfigError(
+            f"a cap that cannot be set on a {spec.accelerator.name}",
+            given=f"{cap_w:g} W",
+            allowed=f"{SETTABLE_SHARE * own_w:g} to {own_w:g} W",
+        ).at("[hardware] power_limit_w")
+
+
+def _check_devices(layout: Layout) -> None:
+    if not every(layout.num_devices <= MOST_DEVICES):
+        raise ConfigError(
+            "more devices than stand in any one place", given=layout.num_devices, allowed=f"<= {MOST_DEVICES}"
+        ).at("[layout] num_devices")
 
 
 def check_fits(spec: RunSpec) -> DeviceMemory:

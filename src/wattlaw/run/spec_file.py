@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from wattlaw.errors import ConfigError, FileError, UnknownNameError, WattlawError
+from wattlaw.errors import ConfigError, FileError, UnknownNameError, WattlawError, encoding_hint
 from wattlaw.hardware import accelerator, node_type
 from wattlaw.parallel.layout import DEGREES, STRATEGIES, Layout
 from wattlaw.run.fields import (
@@ -179,12 +179,16 @@ def read_toml(path: Path) -> dict[str, Any]:
     Raises:
         FileError: the file cannot be read or is no TOML; the line is named.
     """
+    content = b""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        content = path.read_bytes()
+        return tomllib.loads(content.decode("utf-8-sig"))
     except OSError as error:
         raise FileError("cannot read the file", given=error.strerror).at(path) from error
-    except (ValueError, RecursionError) as error:
-        raise FileError("not a TOML file", given=error).at(path) from error
+    except RecursionError as error:
+        raise FileError("not a TOML file", given="tables within tables without end").at(path) from error
+    except ValueError as error:
+        raise FileError("not a TOML file", given=error, hint=encoding_hint(content)).at(path) from error
 
 
 def _architecture(base_folder: Path, table: dict[str, Any]) -> Architecture:

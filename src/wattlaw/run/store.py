@@ -10,17 +10,21 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from codecs import BOM_UTF8
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
-from wattlaw.errors import DataError, FileError, WattlawError, WattlawWarning
+from wattlaw.errors import DataError, FileError, WattlawError, WattlawWarning, encoding_hint
 from wattlaw.run.files import sync_folder
 from wattlaw.run.record import RunRecord, record_from_mapping, record_to_mapping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+#: A record, and the file and line that it stands in.
+Placed: TypeAlias = "tuple[str, RunRecord]"
 
 #: How every line starts, as ``record_to_mapping`` puts the schema first: a line that does not parse is a torn
 #: record if it starts like this, and otherwise not ours.
@@ -63,17 +67,14 @@ def read_records(path: str | Path) -> tuple[RunRecord, ...]:
     """Read every whole record of the store at ``path``, in the order of writing.
 
     Warns:
-        WattlawWarning: a line was cut short by a kill, and skipped; the line is named.
+        WattlawWarning: a line was cut short by a kill, and skipped; the line is named. Or a record stands there several
+            times, and is taken once.
 
     Raises:
-        FileError: the file cannot be read, or a line is whole but no record; line and field are named.
+        FileError: the file cannot be read, a line is whole but no record (line and field are named), or two records
+            have one name (both lines are).
     """
-    path = Path(path)
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise FileError("cannot read records", given=error.strerror).at(path) from error
-    return tuple(_records(path, content))
+    return read_stores([path])
 
 
 def records_in(content: bytes, *, place: str) -> tuple[RunRecord, ...]:
@@ -82,23 +83,25 @@ def records_in(content: bytes, *, place: str) -> tuple[RunRecord, ...]:
     Warns, Raises:
         as ``read_records``.
     """
-    return tuple(_records(Path(place), content))
+    return _each_once(_records(place, content))
 
 
 def read_stores(paths: Iterable[str | Path]) -> tuple[RunRecord, ...]:
     """Read the records of several stores, in order; a folder stands for the stores (``*.jsonl``) in it.
 
-    Raises:
-        FileError: one of them cannot be read, a line is no record, or a folder holds no store.
+    A run counts once, however often its record stands there: an earlier merge, or one file given twice.
+
+    Warns, Raises:
+        as ``read_records``; or a folder holds no store.
     """
-    found: list[RunRecord] = []
+    found: list[Placed] = []
     for path in map(Path, paths):
         stores = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
         if not stores:
             raise FileError("no records in this folder", given="no *.jsonl file").at(path)
         for store in stores:
-            found += read_records(store)
-    return tuple(found)
+            found += _records(store, _content(store))
+    return _each_once(found)
 
 
 def add_new_records(path: str | Path, records: Sequence[RunRecord]) -> int:
@@ -106,8 +109,14 @@ def add_new_records(path: str | Path, records: Sequence[RunRecord]) -> int:
 
     Raises:
         DataError: the store holds another record under the same id; nothing is added.
-        FileError: the store cannot be read or written.
+        FileError: the store cannot be read or written, or the file is none: it is not empty, and starts with no record.
     """
+    if Path(path).exists() and (start := _content(Path(path))) and not start.startswith(LINE_START):
+        raise FileError(
+            "not a store of records, and left as it is",
+            given=f"it starts with {_start_of(start)!r}",
+            allowed="a new or empty file, or one that starts with a record",
+        ).at(path)
     known = {record.record_id: record for record in read_records(path)} if Path(path).exists() else {}
     for record in records:
         if known.get(record.record_id, record) != record:
@@ -121,7 +130,40 @@ def add_new_records(path: str | Path, records: Sequence[RunRecord]) -> int:
     return len(fresh)
 
 
-def _records(path: Path, content: bytes) -> Iterator[RunRecord]:
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise FileError("cannot read records", given=error.strerror).at(path) from error
+
+
+def _each_once(found: Iterable[Placed]) -> tuple[RunRecord, ...]:
+    """Drop records that stand there already, and say how many; two of one name that differ are an error."""
+    places: dict[str, str] = {}
+    kept: dict[str, RunRecord] = {}
+    num_dropped = 0
+    for place, record in found:
+        name = record.record_id
+        if name not in kept:
+            kept[name], places[name] = record, place
+        elif kept[name] == record:
+            num_dropped += 1
+        else:
+            raise FileError(
+                "two records of one name that differ", given=f"{name} here and in {places[name]}", allowed="one of them"
+            ).at(place)
+    if num_dropped:
+        times = "once" if num_dropped == 1 else f"{num_dropped} times"
+        warnings.warn(
+            f"{next(iter(places.values())).rpartition(': ')[0]}: dropped records that stood there already, {times}",
+            WattlawWarning,
+            stacklevel=3,
+        )
+    return tuple(kept.values())
+
+
+def _records(path: str | Path, content: bytes) -> Iterator[Placed]:
+    content = content.removeprefix(BOM_UTF8)
     if content.startswith((b"{\n ", b"{\r\n ")):  # a torn record is followed by a whole one, not by an indented line
         raise FileError("one JSON text, not a record in each line", hint="'wattlaw import'").at(path)
     for number, line in enumerate(content.split(b"\n"), start=1):
@@ -132,7 +174,8 @@ def _records(path: Path, content: bytes) -> Iterator[RunRecord]:
             mapping = msgspec.json.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             if not (line.startswith(LINE_START) or LINE_START.startswith(line)):
-                raise FileError("not a run record", given=_start_of(line), hint="'wattlaw import'").at(place) from error
+                hint = encoding_hint(content) or "'wattlaw import'"
+                raise FileError("not a run record", given=_start_of(line), hint=hint).at(place) from error
             mapping = _whole_but_not_finite(line)
             if mapping is None:
                 warnings.warn(
@@ -140,7 +183,7 @@ def _records(path: Path, content: bytes) -> Iterator[RunRecord]:
                 )
                 continue
         try:
-            yield record_from_mapping(mapping)
+            yield place, record_from_mapping(mapping)
         except WattlawError as error:
             error.at(place)
             raise

@@ -166,20 +166,6 @@ class StepCost:
         return self.forward_kernels + self.backward_kernels + self.recompute_kernels
 
     @property
-    def divided_flop(self) -> Quantity:
-        """The part of ``flop`` that tensor parallelism divides."""
-        return self.divided_forward_flop + self.divided_backward_flop + self.divided_recompute_flop
-
-    @property
-    def divided_traffic_bytes(self) -> Quantity:
-        """The part of ``traffic_bytes`` that tensor parallelism divides."""
-        return (
-            self.divided_forward_traffic_bytes
-            + self.divided_backward_traffic_bytes
-            + self.divided_recompute_traffic_bytes
-        )
-
-    @property
     def memory_bytes(self) -> Quantity:
         """Device memory of the model, its update, and one micro-step's activations; no fragmentation, no context."""
         return (

@@ -28,6 +28,10 @@ ADAPTER_TARGETS: tuple[AdapterTargets, ...] = get_args(AdapterTargets)
 
 #: More than any training, and small enough that products with sizes of models stay finite in floats.
 LARGEST_AMOUNT = 1e24
+#: More micro-steps than anybody sums gradients of: a step of a million sequences, one at a time.
+MOST_ACCUMULATION = 2**20
+#: Who evaluates a thousand tokens for each that is trained on does not train.
+MOST_EVALUATION = 1000.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +105,12 @@ class Recipe:
             if not every((value > 0) & (value <= LARGEST_AMOUNT)):
                 wrong = "is more than any training has" if every(value > 0) else "must be above zero"
                 raise ConfigError(f"{field} {wrong}", given=value, allowed=f"> 0, <= {LARGEST_AMOUNT:g}")
+        if not every(self.grad_accumulation <= MOST_ACCUMULATION):
+            raise ConfigError(
+                "more micro-steps than a step of an optimizer has",
+                given=self.grad_accumulation,
+                allowed=f"<= {MOST_ACCUMULATION}",
+            ).at("grad_accumulation")
         self._check_shares_and_counts()
         for field, names in (
             ("precision", PRECISIONS),
@@ -126,11 +136,12 @@ class Recipe:
         """Refuse what is no share, no number of sequences in a row, no rank."""
         for field in ("evaluation_fraction", "predicted_fraction", "packed_sequences", "adapter_rank"):
             require_number(field, getattr(self, field))
-        if not every((self.evaluation_fraction >= 0) & (self.evaluation_fraction <= LARGEST_AMOUNT)):
+        if not every((self.evaluation_fraction >= 0) & (self.evaluation_fraction <= MOST_EVALUATION)):
             raise ConfigError(
                 "evaluation_fraction is no ratio of tokens",
                 given=self.evaluation_fraction,
-                allowed=f">= 0, <= {LARGEST_AMOUNT:g}",
+                allowed=f">= 0, <= {MOST_EVALUATION:g}",
+                hint="tokens evaluated over tokens trained on: 0.1 where a tenth is evaluated",
             )
         if not every((self.predicted_fraction > 0) & (self.predicted_fraction <= 1)):
             raise ConfigError("predicted_fraction is a share", given=self.predicted_fraction, allowed="> 0, <= 1")

@@ -152,3 +152,14 @@ def test_cold_asks_priors_and_other_machines(records):
     assert all(one.num_failed == 0 for one in verdict.evaluations)
     again = judge([replace(one, duration_s=2 * one.duration_s) for one in records], law_names=["step"], protocol="cold")
     assert again.evaluations[0].metrics["median_ape"] == verdict.evaluations[0].metrics["median_ape"]
+
+
+def test_laws_of_energies_alone_say_so_of_times(records):
+    """Beside laws that know time they are named with the reason; alone, that is the error."""
+    timed = [replace(record, energies=()) for record in records]
+    found = judge(timed, law_names=("step", "additive", "power"), targets=("time",), num_splits=1)
+    assert {one.law: one.reason for one in found.unjudged} == {
+        name: f"the {name} law knows energies alone, and no time" for name in ("additive", "power")
+    }
+    with pytest.raises(DataError, match="the power law knows energies alone"):
+        judge(timed, law_names=("power",), targets=("time",), num_splits=1)

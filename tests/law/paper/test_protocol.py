@@ -9,11 +9,13 @@ import paper_figures
 import pytest
 
 from wattlaw.errors import ConfigError, DataError
+from wattlaw.features.records import record_columns
 from wattlaw.law.evaluation import evaluate, splits
 from wattlaw.law.paper import PaperLaw
 from wattlaw.law.paper.bootstrap import modified_residuals, residual_bootstrap
 from wattlaw.law.paper.least_squares import ordinary_least_squares
-from wattlaw.law.paper.protocol import run_protocol, stratified_splits
+from wattlaw.law.paper.options import PaperOptions
+from wattlaw.law.paper.protocol import paper_verdict, run_protocol, stratified_splits
 
 
 def test_bootstrap_intervals_cover_new_observations():
@@ -111,3 +113,62 @@ def test_held_out_figures_are_near_the_published_ones(paper_rows):
     assert measured == pytest.approx(0.937, abs=0.03)
     assert before == pytest.approx(0.878, abs=0.03)
     assert before < measured
+
+
+def test_rows_that_err_together_make_the_refit_less_sure():
+    """Fifteen groups whose rows share their error: the mean is as uncertain as fifteen rows make it, not 150."""
+    random = np.random.default_rng(8)
+    groups = np.repeat([f"group {number}" for number in range(15)], 10)
+    shared = np.repeat(random.standard_normal(15), 10)
+    fit = ordinary_least_squares(np.ones((150, 1)), shared, names=("intercept",), covariance="classical")
+    spread = np.std(shared)
+    for kind, count in ((groups, 15), (None, 150)):
+        low, high = residual_bootstrap(
+            fit, np.ones((150, 1)), np.ones((1, 1)), level=0.9, random=random, num_draws=6000, groups=kind
+        )
+        expected = 2 * 1.645 * spread * np.sqrt(1 + 1 / count)
+        assert (high - low)[0] == pytest.approx(expected, rel=0.15)
+    moved = [np.std(_refits(fit, random, groups=kind)) for kind in (groups, None)]
+    assert moved[0] == pytest.approx(spread / np.sqrt(15), rel=0.1)
+    assert moved[1] == pytest.approx(spread / np.sqrt(150), rel=0.1)
+
+
+def _refits(fit, random, *, groups):
+    """What the refits move the mean by: the width of an interval for a row a hundred times the others is theirs."""
+    low, high = residual_bootstrap(
+        fit, np.ones((150, 1)), np.full((1, 1), 100.0), level=0.6827, random=random, num_draws=6000, groups=groups
+    )
+    return np.array([low[0], high[0]]) / 100
+
+
+def test_a_row_that_decides_a_coefficient_alone_does_not_stop_the_bootstrap():
+    """Its residual is zero and tells nothing, but the refit has it."""
+    random = np.random.default_rng(9)
+    design = np.column_stack([np.ones(30), np.arange(30) == 0]).astype(float)
+    fit = ordinary_least_squares(design, random.standard_normal(30), names=("intercept", "x"), covariance="classical")
+    for groups in (None, np.array([f"g{number // 3}" for number in range(30)])):
+        low, high = residual_bootstrap(fit, design, design[1:3], level=0.9, random=random, num_draws=200, groups=groups)
+        assert (low < 0).all()
+        assert (high > 0).all()
+
+
+def test_the_verdict_is_that_of_the_protocol(records):
+    """On records the paper's law has the figures of ``run_protocol``; another law has its own intervals."""
+    found = paper_verdict(records, law_names=["paper", "additive", "step"], options=PaperOptions(efficiency="measured"))
+    alone = run_protocol(PaperLaw(efficiency="measured"), record_columns(records))
+    paper = found.evaluations[0]
+    assert (paper.law, paper.protocol, found.num_splits, found.num_records) == ("paper", "paper", 5, 40)
+    assert paper.metrics["slope"] == alone.slope
+    assert paper.metrics["rmse_log"] == alone.rmse
+    assert paper.metrics["coverage"].median == pytest.approx(100 * alone.coverage.median)
+    assert [one.law for one in found.evaluations] == ["paper", "additive", "step"]
+    assert len({point.law for point in found.points}) == 3
+
+
+def test_a_law_that_cannot_be_judged_is_named(records):
+    """Beside one that can; alone it is an error."""
+    alone = [one for one in records if one.spec.layout.num_devices == 1]
+    found = paper_verdict(alone, law_names=["power", "paper"], test_fraction=0.4)
+    assert [one.law for one in found.unjudged] == ["paper"]
+    with pytest.raises(DataError):
+        paper_verdict(alone, law_names=["paper"], test_fraction=0.4)

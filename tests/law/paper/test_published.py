@@ -7,18 +7,20 @@ import math
 import numpy as np
 import pytest
 
-from wattlaw.errors import DataError, UnknownNameError
+from wattlaw.errors import ConfigError, DataError, UnknownNameError
 from wattlaw.features.table import Table
 from wattlaw.law.calibration import Calibration
 from wattlaw.law.paper import PaperLaw
 from wattlaw.law.paper.published import (
     anchored,
+    anchored_fit,
     large_models,
     large_models_error,
     large_models_table,
     published,
     published_names,
 )
+from wattlaw.law.prediction import predict
 from wattlaw.parallel.speedup import PUBLISHED
 from wattlaw.units import JOULES_PER_KWH
 from wattlaw.workload.proxies import compute_proxy_per_token, memory_proxy
@@ -125,3 +127,36 @@ def test_tensor_parallel_costs_about_forty_times_fsdp():
     expected = math.exp(7.6487 - 5.3839) * (0.3701 / 0.098) ** 1.0601
     for row in large_models():
         assert row.tp_epoch_mwh / row.fsdp_epoch_mwh == pytest.approx(expected, rel=1e-3)
+
+
+def test_anchors_say_how_sure_the_level_is():
+    """Four runs or more leave residuals, each left out in turn; fewer have the error that was published."""
+    table = Table({
+        "compute_proxy": [1e15] * 4, "memory_proxy": [1e8] * 4, "data_parallel": [1] * 4, "tensor_parallel": [1] * 4,
+        "strategy": ["single"] * 4, "energy_j": [1000.0, 1000.0, 1000.0, 1000.0 * math.e], "boundary": ["node"] * 4,
+    })  # fmt: skip
+    calibration = anchored(published("paper-table3"), table)
+    assert calibration.boundary == "node"
+    assert sorted(calibration.residuals.energy) == pytest.approx([-1 / 3] * 3 + [1.0])
+    assert calibration.domain["compute_proxy"] == (1e15, 1e15)
+    one = anchored(published("paper-table3"), table.take([0]))
+    assert np.std(one.residuals.energy) == pytest.approx(0.3846 * math.sqrt(2), rel=0.02)
+    assert one.domain == {}
+    assert any("1 measured run;" in warning for warning in one.warnings)
+
+
+def test_anchored_on_records_it_predicts(records):
+    """The geometric mean of the anchors comes back; another law's level cannot be set."""
+    single = [one for one in records if one.spec.layout.num_devices == 1]
+    found = anchored_fit(published("paper-table3"), single)
+    assert (found.num_records, found.num_left_out) == (8, 0)
+    predictions = predict([one.spec for one in single], found.calibration)
+    errors = [
+        math.log(one.energies[0].energy_j / said.energy_j.mid) for one, said in zip(single, predictions, strict=True)
+    ]
+    assert np.mean(errors) == pytest.approx(0, abs=1e-9)
+    assert all(said.boundary == "node" and not said.cold for said in predictions)
+    with pytest.raises(ConfigError, match="paper, power"):
+        anchored_fit(published("paper-table2"), single)
+    with pytest.raises(DataError, match="no record"):
+        anchored_fit(published("paper-table3"), [])

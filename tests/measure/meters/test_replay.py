@@ -30,7 +30,7 @@ def test_what_was_written_is_told_again(tmp_path: Path) -> None:
     path = tmp_path / "readings.jsonl"
     for _ in range(2):
         append(path, READING)
-    meter = ReplayMeter.from_file(path)
+    meter = ReplayMeter(load(path))
     for _ in range(2):
         meter.start()
         assert meter.stop() == READING

@@ -68,7 +68,7 @@ def test_another_accelerator_than_the_file_s() -> None:
 @pytest.mark.parametrize("power", ["much", "-3W", "0", "inf"])
 def test_a_declared_power_is_watts(power) -> None:
     """Anything but watts above zero is refused before a rank is started."""
-    with pytest.raises(ConfigError, match="--declare-power: not a power"):
+    with pytest.raises(ConfigError, match="--declare-power: not a "):
         run(EXAMPLE, "--declare-power", power)
 
 

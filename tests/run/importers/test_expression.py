@@ -98,7 +98,7 @@ def test_ratio_to_zero():
 @pytest.mark.parametrize(
     ("rule", "is_text", "says"),
     [
-        ({}, False, "one of these; given nothing; allowed value, column, log2, sum, ratio, first"),
+        ({}, False, "one of these; given nothing; allowed value, column, log2, sum, ratio, least, first"),
         ({"value": 1, "column": "a"}, False, "one of these"),
         ({"column": "a", "units": "kWh"}, False, "units"),
         ({"column": "a", "unit": "kwh"}, False, "kWh"),

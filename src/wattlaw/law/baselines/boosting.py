@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wattlaw.features.table import Table
+    from wattlaw.law.protocol import Times
 
 #: What is fitted -> the name of its residuals.
 TARGETS = {"energy_j": "energy", "duration_s": "duration"}
@@ -44,6 +45,7 @@ class BoostingLaw:
 
     name: ClassVar[str] = "boosting"
     columns: ClassVar[tuple[str, ...]] = COLUMNS
+    times: ClassVar[Times] = "read"
 
     num_trees: int = 100
     depth: int = 3

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wattlaw.features.table import Table
+    from wattlaw.law.protocol import Times
 
 COLUMNS = ("active_parameters", "trained_tokens", "num_devices", "peak_flop_per_s", "power_limit_w")
 
@@ -40,6 +41,7 @@ class RatedPowerLaw:
 
     name: ClassVar[str] = "tdp"
     columns: ClassVar[tuple[str, ...]] = COLUMNS
+    times: ClassVar[Times] = "read"
 
     def fit(self, table: Table) -> Calibration:
         """Compare the rule with ``energy_j`` and ``duration_s``, whichever there are.
@@ -75,6 +77,7 @@ class FlopCountLaw:
 
     name: ClassVar[str] = "6nd"
     columns: ClassVar[tuple[str, ...]] = COLUMNS
+    times: ClassVar[Times] = "read"
 
     def fit(self, table: Table) -> Calibration:
         """Fit to ``energy_j`` and ``duration_s``; where one is missing its share is the assumed one, with a warning.

@@ -12,12 +12,13 @@ from wattlaw.errors import ConfigError, DataError, MissingExtraError, WattlawErr
 from wattlaw.law.evaluation.judge import Evaluation, Trial, require_target, scored, trials
 from wattlaw.law.evaluation.protocols import Split, splits
 from wattlaw.law.evaluation.scores import observed, predicted
-from wattlaw.law.fitting import law_with_prior, measured
+from wattlaw.law.fitting import USUAL, law_with_prior, measured, refuse_seen
 from wattlaw.law.interval import require_level
 from wattlaw.run.record import RunRecord
 
 if TYPE_CHECKING:
     from wattlaw.features.table import Table
+    from wattlaw.law.paper.options import PaperOptions
     from wattlaw.law.protocol import Law
 
 #: Columns whose values may be scored apart.
@@ -100,6 +101,7 @@ def judge(
     level: float = 0.95,
     by: str | None = None,
     boundary: str | None = None,
+    options: PaperOptions = USUAL,
     watch: Watch = unwatched,
 ) -> Verdict:
     """Judge laws on records; see ``splits`` and ``evaluate`` for what the options mean.
@@ -117,16 +119,19 @@ def judge(
         raise ConfigError("unknown column to score by", given=by, allowed=", ".join(PARTS))
     for target in targets:
         require_target(target)
-    laws = [law_with_prior(name, prior_name) for name in law_names]
+    laws = [options.applied(law_with_prior(name, prior_name)) for name in law_names]
+    for law in laws:
+        refuse_seen(law, records)
     failures: dict[Unjudged, WattlawError] = {}
-    laws, table = _measured(records, laws, failures, boundary=boundary, targets=targets)
+    laws, table = measured_laws(records, laws, failures, boundary=boundary, targets=targets, options=options)
     cuts = splits(table, protocol, num_splits=num_splits, test_fraction=test_fraction, num_runs=num_runs, seed=seed)
     evaluations: list[Evaluation] = []
     points: list[Point] = []
     for law in laws:
         try:
+            _require_read(law, table)
             tried = tuple(trials(law, table, watch(cuts, law.name, len(cuts)), protocol=protocol))
-        except MissingExtraError as error:
+        except (DataError, MissingExtraError) as error:
             failures |= _unjudged(law, targets, error)
             continue
         for target in targets:
@@ -137,7 +142,7 @@ def judge(
             except DataError as error:
                 failures |= _unjudged(law, [target], error)
             else:
-                points += _points(law, table, tried, target)
+                points += points_of(law, table, tried, target)
     if not evaluations:
         raise next(iter(failures.values()))
     return Verdict(
@@ -151,13 +156,14 @@ def judge(
     )
 
 
-def _measured(
+def measured_laws(
     records: Sequence[RunRecord],
     laws: Sequence[Law],
     failures: dict[Unjudged, WattlawError],
     *,
     boundary: str | None,
     targets: Sequence[str],
+    options: PaperOptions = USUAL,
 ) -> tuple[list[Law], Table]:
     """Return the laws that the records hold enough for, and the columns; the others are added to the ``failures``.
 
@@ -166,28 +172,33 @@ def _measured(
     """
     columns = tuple(dict.fromkeys(column for target in targets for column in MEASURED_TARGETS[target]))
     try:
-        return list(laws), measured(records, laws=laws, boundary=boundary, targets=columns).table
+        return list(laws), measured(records, laws=laws, boundary=boundary, targets=columns, options=options).table
     except DataError:
         if len(laws) == 1:
             raise
     served: list[Law] = []
     for law in laws:
         try:
-            measured(records, laws=[law], boundary=boundary, targets=columns)
+            measured(records, laws=[law], boundary=boundary, targets=columns, options=options)
         except DataError as error:
             failures |= _unjudged(law, targets, error)
         else:
             served.append(law)
     if not served:
         raise next(iter(failures.values()))
-    return served, measured(records, laws=served, boundary=boundary, targets=columns).table
+    return served, measured(records, laws=served, boundary=boundary, targets=columns, options=options).table
+
+
+def _require_read(law: Law, table: Table) -> None:
+    if law.times == "unread" and "energy_j" not in table:
+        raise DataError(f"the {law.name} law knows energies alone, and no time")
 
 
 def _unjudged(law: Law, targets: Sequence[str], error: WattlawError) -> dict[Unjudged, WattlawError]:
     return {Unjudged(law=law.name, target=target, reason=str(error)): error for target in targets}
 
 
-def _points(law: Law, table: Table, tried: Sequence[Trial], target: str) -> Iterator[Point]:
+def points_of(law: Law, table: Table, tried: Sequence[Trial], target: str) -> Iterator[Point]:
     """Gather what the trials say of each row; a row that no split held out is not there."""
     total, count = np.zeros(len(table)), np.zeros(len(table))
     for trial in tried:

@@ -11,12 +11,14 @@ from wattlaw.errors import ConfigError, DataError, FitError
 from wattlaw.law.calibration import Calibration, Estimate, Residuals
 from wattlaw.law.covered import boundary, domain
 from wattlaw.law.paper.least_squares import hc3_covariance, leverages, require_full_rank
-from wattlaw.law.paper.log_linear import counted
+from wattlaw.law.paper.log_linear import counted, counting_doubts
+from wattlaw.law.paper.run_bounds import traffic_diagnostics
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from wattlaw.features.table import Table
+    from wattlaw.law.protocol import Times
 
 Weighting = Literal["absolute", "relative"]
 WEIGHTINGS: tuple[Weighting, ...] = get_args(Weighting)
@@ -37,6 +39,7 @@ class AdditiveLaw:
 
     name: ClassVar[str] = "additive"
     columns: ClassVar[tuple[str, ...]] = ("compute_proxy", "memory_proxy", "num_steps", "strategy")
+    times: ClassVar[Times] = "unread"
 
     weighting: Weighting = "absolute"
 
@@ -48,9 +51,11 @@ class AdditiveLaw:
     def fit(self, table: Table) -> Calibration:
         """Fit the energy of a step by non-negative least squares, with HC3 errors.
 
-        A parameter on its bound of zero is held there: the errors are those of the others, its own is zero, and
-        ``diagnostics`` names it (``on_bound:memory_j``). Residuals are ln(observed / predicted) with the row left
-        out (linear, by leverage), or with it where that would leave no positive prediction.
+        A parameter on its bound of zero is held there: the errors are those of the others, its own is not known, and
+        ``diagnostics`` names it (``on_bound:memory_j``; ``on_bound:strategy:fsdp`` where that strategy's steps have no
+        fixed energy left). They also hold b, k1 and k2 of theorem 3.2 (``traffic_exponent`` ...). Residuals are
+        ln(observed / predicted) with the row left out (linear, by leverage), or with it where that would leave no
+        positive prediction.
 
         Raises:
             DataError: too few rows, a number that is not above zero, columns that repeat each other.
@@ -72,20 +77,21 @@ class AdditiveLaw:
         covariance = np.zeros((len(names), len(names)))
         covariance[np.ix_(free, free)] = hc3_covariance(weighted[:, free], residuals)
         to_offsets = _offsets(len(strategies))
+        parameters = _parameter_names(strategies)
+        doubts = [f"{name} is on its bound of zero" for name, is_free in zip(names, free, strict=True) if not is_free]
         return Calibration(
             law=self.name,
-            parameters=dict(zip(_parameter_names(strategies), (to_offsets @ values).tolist(), strict=True)),
+            parameters=dict(zip(parameters, (to_offsets @ values).tolist(), strict=True)),
             covariance=tuple(tuple(row) for row in (to_offsets @ covariance @ to_offsets.T).tolist()),
             domain=domain(table, self.columns),
             residuals=Residuals(energy=tuple(_left_out(observed, predicted, leverages(weighted[:, free])).tolist())),
             boundary=boundary(table),
-            warnings=tuple(
-                f"{name} is on its bound of zero" for name, is_free in zip(names, free, strict=True) if not is_free
-            ),
+            warnings=(*doubts, *counting_doubts(table)),
             diagnostics={
                 "num_records": float(len(table)),
                 "adjusted_r2": _adjusted_r2(observed, predicted, len(names)),
-                **{f"on_bound:{name}": 1.0 for name, is_free in zip(names, free, strict=True) if not is_free},
+                **{f"on_bound:{name}": 1.0 for name, is_free in zip(parameters, free, strict=True) if not is_free},
+                **traffic_diagnostics(design[:, 0], design[:, 1]),
             },
             options={"weighting": self.weighting, "reference:strategy": strategies[0], **counted(table)},
             provenance={"source": "fit", "num_records": str(len(table)), "state": "warm"},
@@ -114,7 +120,9 @@ class AdditiveLaw:
         return Estimate(energy_j=sum(terms_j.values(), np.zeros(len(table))), duration_s=None, terms_j=terms_j)
 
     def covers(self, calibration: Calibration, table: Table) -> NDArray[np.bool_]:
-        """Tell of each run whether the calibration has seen its strategy."""
+        """Tell of each run whether the calibration has seen its strategy; one without units refuses the estimate."""
+        if "reference:strategy" not in calibration.options:
+            return np.ones(len(table), dtype=np.bool_)
         return np.isin(table.text("strategy"), _known_strategies(calibration))
 
 

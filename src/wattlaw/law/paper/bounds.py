@@ -64,7 +64,7 @@ def least_energy_j(
 
 
 def energy_band_j(
-    *, compute: Numbers, memory: Numbers, compute_j: float, memory_j: float, fixed_j: float
+    *, compute: Numbers, memory: Numbers, compute_j: float, memory_j: float, fixed_j: Numbers
 ) -> tuple[Numbers, Numbers]:
     """Lower and upper end of the energy of a step, theorem 3.2.
 
@@ -82,7 +82,7 @@ def energy_band_j(
 
 
 def local_slope(
-    *, compute: Numbers, memory: Numbers, exponent: float, compute_j: float, memory_j: float, fixed_j: float
+    *, compute: Numbers, memory: Numbers, exponent: float, compute_j: float, memory_j: float, fixed_j: Numbers
 ) -> Numbers:
     """Slope d ln E / d ln C of the additive law where M grows as C^b: (e_comp C + b e_mem M) / E, theorem 3.2.
 

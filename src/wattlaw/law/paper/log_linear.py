@@ -136,18 +136,31 @@ def _require_variation(table: Table, regressors: Sequence[str]) -> None:
         )
 
 
+#: Column of the table -> the option of a calibration that keeps its value.
+_COUNTED = {"compute_definition": "compute", "proxy_source": "proxies"}
+
+
 def counted(table: Table) -> dict[str, str]:
-    """The definition that the table's compute was counted by, as an option: a prediction must count the same way.
+    """How the table's compute and memory proxies were counted, as options: a prediction must count the same way.
 
     Raises:
-        DataError: rows of several definitions.
+        DataError: rows that are counted in several ways.
     """
-    if "compute_definition" not in table:
-        return {}
-    found = np.unique(table.text("compute_definition"))
-    if len(found) > 1:
-        raise DataError("compute is counted in several ways", given=", ".join(found), allowed="one definition")
-    return {"compute": str(found[0])}
+    options = {}
+    for column, option in _COUNTED.items():
+        found = np.unique(table.text(column)) if column in table else np.array([])
+        if len(found) > 1:
+            raise DataError(f"{option} is counted in several ways", given=", ".join(found), allowed="one of them")
+        if len(found):
+            options[option] = str(found[0])
+    return options
+
+
+def counting_doubts(table: Table) -> tuple[str, ...]:
+    """Say so where the law was fitted to what only a record knows: on a spec it is off by as much as they differ."""
+    if "observed" in counted(table).values():
+        return ("fitted to observed C and M, of which a spec implies others: padding, runs that stopped early",)
+    return ()
 
 
 def to_calibration(
@@ -171,6 +184,7 @@ def to_calibration(
         domain=domain(table, columns),
         residuals=Residuals(energy=tuple(fit.left_out_residuals.tolist())),
         boundary=boundary(table),
+        warnings=counting_doubts(table),
         diagnostics={
             "num_records": float(fit.num_records),
             "r2": fit.r2,
@@ -223,7 +237,7 @@ def ln_energy(calibration: Calibration, table: Table) -> NDArray[np.float64]:
         raise DataError(
             "this calibration gives ratios between runs only: the constants it was centred on are not published",
             given=", ".join(missing),
-            hint="anchoring it on a measured run (wattlaw.law.paper.published.anchored)",
+            hint="anchoring it on measured runs: --anchor records.jsonl",
         )
     coefficients = np.array([calibration.parameters[name] for name in names])
     values: NDArray[np.float64] = form.design(table, names) @ coefficients

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from wattlaw.features.table import Table
     from wattlaw.law.paper.least_squares import Covariance, LeastSquares
+    from wattlaw.law.protocol import Times
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,7 @@ class PowerLaw:
 
     name: ClassVar[str] = "power"
     columns: ClassVar[tuple[str, ...]] = ("compute_proxy", "memory_proxy")
+    times: ClassVar[Times] = "unread"
 
     covariance: Covariance = "HC3"
 

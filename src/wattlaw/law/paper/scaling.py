@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import numpy as np
 
-from wattlaw.errors import ConfigError
+from wattlaw.errors import ConfigError, DataError
 from wattlaw.law.calibration import Calibration, Estimate
 from wattlaw.law.paper.log_linear import Form, fit_least_squares, form_of, linear_names, ln_energy, to_calibration
 from wattlaw.law.speedup import fit_speedup, speedup_efficiency
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from wattlaw.features.table import Table
     from wattlaw.law.paper.least_squares import Covariance, LeastSquares
+    from wattlaw.law.protocol import Times
 
 Efficiency = Literal["measured", "speedup", "published", "none"]
 EFFICIENCIES: tuple[Efficiency, ...] = get_args(Efficiency)
@@ -32,15 +33,17 @@ class PaperLaw:
     stands for all that parallel execution costs; the law knows no hardware, so it holds for one GPU model.
 
     Attributes:
-        efficiency: where eta_h comes from. ``measured``: the column ``efficiency``, known only after the run.
-            ``speedup``: the speedup laws (9) and (11), fitted to the measured efficiencies of the training rows,
-            so that it is known before the run; the law is fitted with those values too. ``published``: the same
+        efficiency: where eta_h comes from. ``measured``: the column ``efficiency``, as (13) is stated and fitted,
+            known only after the run. ``speedup``: phi of (8), the speedup laws (9) and (11) fitted to the measured
+            efficiencies of the training rows, as the paper itself estimates large models: known before the run;
+            the law is fitted with those values too. ``published``: the same
             with the paper's speedup parameters. ``none``: the law without eta_h.
         fixed_effects: text columns with one effect per level.
         covariance: how the errors of the coefficients are estimated; ``cluster`` by the column ``group``.
     """
 
     name: ClassVar[str] = "paper"
+    times: ClassVar[Times] = "read"
 
     efficiency: Efficiency = "speedup"
     fixed_effects: tuple[str, ...] = ("strategy",)
@@ -55,6 +58,11 @@ class PaperLaw:
     def columns(self) -> tuple[str, ...]:
         """Columns that an estimate needs; a fit with ``speedup`` needs ``efficiency`` as well."""
         return ("compute_proxy", "memory_proxy", *self.fixed_effects, *_EFFICIENCY_COLUMNS[self.efficiency])
+
+    @property
+    def needs_measured_efficiency(self) -> bool:
+        """Whether a fit reads the column ``efficiency``."""
+        return self.efficiency in ("measured", "speedup")
 
     @property
     def regressors(self) -> tuple[str, ...]:
@@ -76,7 +84,8 @@ class PaperLaw:
         options = {"efficiency": self.efficiency}
         calibration = to_calibration(self.name, rows, form, fit, columns=self.columns, options=options)
         extra = {} if speedup is None else {f"speedup.{name}": getattr(speedup, name) for name in _SPEEDUP_NAMES}
-        return replace(calibration, parameters={**calibration.parameters, **extra}, warnings=warnings)
+        return replace(calibration, parameters={**calibration.parameters, **extra},
+                       warnings=(*calibration.warnings, *warnings))  # fmt: skip
 
     def least_squares(self, table: Table) -> LeastSquares:
         """Return the whole fit, for its diagnostics and tests.
@@ -99,6 +108,12 @@ class PaperLaw:
                 published without its centring constants.
         """
         rows = prepared(calibration, table)
+        if "efficiency" in form_of(calibration).regressors and "efficiency" not in rows:
+            raise DataError(
+                "eta_h of this calibration is the measured one, which nobody knows before the run",
+                given=f"{len(table)} runs over several devices",
+                hint="a fit with --efficiency speedup",
+            )
         energy_j = np.exp(ln_energy(calibration, rows))
         exponent = calibration.parameters.get("ln_efficiency", 0.0)
         loss = rows.positive("efficiency") ** exponent if exponent else np.ones(len(rows))

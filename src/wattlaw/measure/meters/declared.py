@@ -7,33 +7,12 @@ the user asks for it, and never as a stand-in for a sensor that fails.
 from __future__ import annotations
 
 import math
-import re
 import socket
 from collections.abc import Sequence
 
 from wattlaw.errors import ConfigError
 from wattlaw.measure.reading import Boundary, MeterWarning
 from wattlaw.measure.sensor import DeviceState, SensorInfo
-from wattlaw.units import SI_PER_UNIT
-
-
-def parse_power(text: str) -> float:
-    """Read a power with its unit, in watts.
-
-    Raises:
-        ConfigError: no number, no unit, or not above zero.
-
-    >>> parse_power("65W"), parse_power("1.2 kW")
-    (65.0, 1200.0)
-    """
-    match = re.fullmatch(r"\s*([0-9.eE+]+)\s*(mW|kW|W)\s*", text)
-    try:
-        power_w = float(match[1]) * SI_PER_UNIT[match[2]] if match else math.nan
-    except ValueError:
-        power_w = math.nan
-    if not (math.isfinite(power_w) and power_w > 0):
-        raise ConfigError("a declared power is a number above zero with its unit", given=repr(text), allowed="65W")
-    return power_w
 
 
 class DeclaredPower:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Self
 
 import msgspec
 
@@ -18,15 +17,6 @@ class ReplayMeter:
     def __init__(self, readings: Iterable[Reading]) -> None:
         self._readings: Iterator[Reading] = iter(readings)
         self._running = False
-
-    @classmethod
-    def from_file(cls, path: Path) -> Self:
-        """Read readings that ``append`` wrote, one per line.
-
-        Raises:
-            FileError: the file or a line of it cannot be read.
-        """
-        return cls(load(path))
 
     def start(self) -> None:
         """Open a window."""

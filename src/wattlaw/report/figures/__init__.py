@@ -9,9 +9,10 @@ Altair with vl-convert draws them without a browser; matplotlib would need a sec
     records      the paper's figures 1 to 7 for any records
     fit          figure 8, and the diagnostics of any fit
     run          where a run's energy and time go, and its roofline
-    saving       one figure as a page, PNG or SVG
+    saving       figures as pages, PNG and SVG
 """
 
-from wattlaw.report.figures.energy_time import energy_against_time, save
+from wattlaw.report.figures.energy_time import energy_against_time
+from wattlaw.report.figures.saving import save
 
 __all__ = ["energy_against_time", "save"]

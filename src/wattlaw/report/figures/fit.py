@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from wattlaw.law.paper.scaling import prepared
 from wattlaw.report.document import Figure
 from wattlaw.report.figures.drawing import SERIES, altair, colour_of, figure, thinned
 from wattlaw.units import JOULES_PER_KWH
@@ -23,6 +24,7 @@ WIDTH, HEIGHT = 560, 260
 REGRESSORS = {
     "compute_proxy": "compute C",
     "memory_proxy": "memory proxy M",
+    "efficiency": "hardware efficiency eta_h",
     "num_devices": "devices",
     "num_layers": "layers",
     "block_kernels": "kernels per step",
@@ -43,7 +45,7 @@ def fit_figures(calibration: Calibration, table: Table, found: FitDiagnostics, n
     rows = diagnostic_rows(table, found, names)
     figures = [
         _against(rows, "estimated_kwh", "estimated energy, kWh", name="residuals-against-estimate", smooth=True),
-        *_against_regressors(rows, table),
+        *_against_regressors(rows, prepared(calibration, table) if calibration.law == "paper" else table),
         _by_level(rows),
         _quantiles(found.residuals, "residual-quantiles", "Residuals against normal ones", "of these runs"),
         *_held_out(calibration),

@@ -11,16 +11,18 @@ import numpy as np
 from wattlaw.errors import DataError, FitError, WattlawError
 from wattlaw.features.paper import paper_columns
 from wattlaw.law.laws import law_named
+from wattlaw.law.paper.options import PaperOptions
 from wattlaw.law.prediction import columns_of
 from wattlaw.law.speedup import fit_speedup
 from wattlaw.parallel.speedup import data_parallel_speedup, tensor_parallel_speedup
 from wattlaw.report.document import Figure
 from wattlaw.report.figures.drawing import altair, colour_of, figure, thinned
 from wattlaw.run.amount import schedule
-from wattlaw.units import JOULES_PER_KWH
+from wattlaw.units import JOULES_PER_KWH, SECONDS_PER_HOUR
 from wattlaw.workload import step_cost
 
 if TYPE_CHECKING:
+    from wattlaw.features.table import Table
     from wattlaw.law.calibration import Calibration
     from wattlaw.run.record import RunRecord
 
@@ -41,7 +43,7 @@ def record_rows(records: Sequence[RunRecord], calibration: Calibration | None = 
     return [_row(record, estimate) for record, estimate in zip(kept, estimates, strict=True)]
 
 
-def _row(record: RunRecord, estimate: float | None) -> Row:
+def _row(record: RunRecord, estimate: tuple[float | None, float | None]) -> Row:
     spec = record.require_spec()
     cost = step_cost(spec.architecture, spec.recipe, attention="full", head="counted")
     energy, amount = record.energy(), schedule(spec.recipe, spec.layout)
@@ -56,24 +58,36 @@ def _row(record: RunRecord, estimate: float | None) -> Row:
         "training_flop": float((cost.flop) * amount.micro_steps * spec.layout.data_parallel),
         "energy_kwh": None if energy is None else energy.energy_j / JOULES_PER_KWH,
         "boundary": None if energy is None else energy.boundary,
-        "duration_h": None if record.duration_s is None else record.duration_s / 3600,
-        "estimated_kwh": None if estimate is None else estimate / JOULES_PER_KWH,
+        "duration_h": None if record.duration_s is None else record.duration_s / SECONDS_PER_HOUR,
+        "estimated_kwh": None if estimate[0] is None else estimate[0] / JOULES_PER_KWH,
+        "estimated_h": None if estimate[1] is None else estimate[1] / SECONDS_PER_HOUR,
     }
 
 
-def _estimates(records: Sequence[RunRecord], calibration: Calibration | None) -> list[float | None]:
-    """What a law says of each record's run, ``None`` where it says nothing."""
-    found: list[float | None] = [None] * len(records)
+def _estimates(
+    records: Sequence[RunRecord], calibration: Calibration | None
+) -> list[tuple[float | None, float | None]]:
+    """Joules and seconds that a law says of each record's run, ``None`` where it says nothing."""
+    found: list[tuple[float | None, float | None]] = [(None, None)] * len(records)
     if calibration is None or not records:
         return found
     law = law_named(calibration.law)
     with contextlib.suppress(WattlawError):
-        table = columns_of([record.require_spec() for record in records], calibration)
+        table = _columns(records, calibration)
         covered = np.flatnonzero(law.covers(calibration, table))
-        energies = law.estimate(calibration, table.take(covered)).energy_j
-        for position, energy in zip(covered.tolist(), energies.tolist(), strict=True):
-            found[position] = energy
+        estimate = law.estimate(calibration, table.take(covered))
+        times = [None] * len(covered) if estimate.duration_s is None else estimate.duration_s.tolist()
+        for position, energy, time in zip(covered.tolist(), estimate.energy_j.tolist(), times, strict=True):
+            found[position] = (energy, time)
     return found
+
+
+def _columns(records: Sequence[RunRecord], calibration: Calibration) -> Table:
+    """The columns that the law reads: of the specs, or of the records where it was fitted to what only they know."""
+    options = PaperOptions.of(calibration)
+    if options.proxies == "observed" or options.efficiency == "measured":
+        return paper_columns(records, compute=options.compute, proxies=options.proxies)
+    return columns_of([record.require_spec() for record in records], calibration)
 
 
 def record_figures(
@@ -88,13 +102,17 @@ def record_figures(
         MissingExtraError: the plotting library is not installed.
     """
     rows = record_rows(records, calibration)
-    figures, missing = [], []
-    for draw in DRAWN:
+    figures: list[Figure] = []
+    missing: list[str] = []
+    timed_only = bool(rows) and all(row["energy_kwh"] is None for row in rows)
+    if timed_only:
+        missing.append("the figures of energy, as no record has one")
+    for draw in DRAWN_OF_TIMES if timed_only else DRAWN:
         try:
             figures.append(draw(rows, records))
         except (DataError, FitError) as error:
             missing.append(str(error))
-    return figures, missing
+    return figures, list(dict.fromkeys(missing))
 
 
 def speedup(rows: Sequence[Row], records: Sequence[RunRecord]) -> Figure:
@@ -182,23 +200,12 @@ def energy_by_devices(rows: Sequence[Row], records: Sequence[RunRecord]) -> Figu
 
 def estimated_against_measured(rows: Sequence[Row], records: Sequence[RunRecord]) -> Figure:
     """Draw figure 4: what the law says against what was measured, with the line where they agree."""
-    alt = altair()
-    known = _known(rows, "energy_kwh", "estimated_kwh")
-    ends = [f(row[name] for row in known for name in ("energy_kwh", "estimated_kwh")) for f in (min, max)]
-    x = alt.X("energy_kwh:Q", title="measured energy, kWh", scale=alt.Scale(type="log"))
-    y = alt.Y("estimated_kwh:Q", title="estimated energy, kWh", scale=alt.Scale(type="log"))
-    points = _chart(thinned(known)).mark_point(filled=True, opacity=0.6, size=30).encode(
-        x=x, y=y, color=colour_of([row["strategy"] for row in known], title="strategy", field="strategy")
-    )  # fmt: skip
-    line = _chart([{"energy_kwh": end, "estimated_kwh": end} for end in ends]).mark_line(strokeDash=[4, 4])
-    errors = [abs(row["estimated_kwh"] / row["energy_kwh"] - 1) for row in known]
-    chosen = ("run", "machine", "strategy", "devices", "energy_kwh", "estimated_kwh")
-    return figure(
-        "estimated-against-measured", _sized(points + line.encode(x=x, y=y)),
-        [{name: row[name] for name in chosen} for row in known], title="Estimated against measured energy",
-        alt_text=f"{len(known)} runs on logarithmic axes around the line of agreement; the median error is "
-        f"{100 * float(np.median(errors)):.1f} %.",
-    )  # fmt: skip
+    return _agreement(rows, "estimated-against-measured", "energy", "kWh", ("energy_kwh", "estimated_kwh"))
+
+
+def estimated_against_measured_time(rows: Sequence[Row], records: Sequence[RunRecord]) -> Figure:
+    """Draw the same of time."""
+    return _agreement(rows, "estimated-against-measured-time", "time", "h", ("duration_h", "estimated_h"))
 
 
 def energy_against_flop(rows: Sequence[Row], records: Sequence[RunRecord]) -> Figure:
@@ -209,6 +216,11 @@ def energy_against_flop(rows: Sequence[Row], records: Sequence[RunRecord]) -> Fi
 def duration_and_energy(rows: Sequence[Row], records: Sequence[RunRecord]) -> Figure:
     """Draw figure 6: duration by strategy and device count, beside energy."""
     return _boxes(rows, "duration-and-energy", ("duration_h", "energy_kwh"), "Duration beside energy")
+
+
+def duration_by_devices(rows: Sequence[Row], records: Sequence[RunRecord]) -> Figure:
+    """Draw how durations spread, by device count and strategy, where no energy stands beside them."""
+    return _boxes(rows, "duration-by-devices", ("duration_h",), "Duration by number of devices and strategy")
 
 
 def energy_by_depth(rows: Sequence[Row], records: Sequence[RunRecord]) -> Figure:
@@ -236,6 +248,14 @@ def energy_by_depth(rows: Sequence[Row], records: Sequence[RunRecord]) -> Figure
 
 
 #: The paper's figures in its order; the eighth is the diagnostic suite of a fit.
+#: What a field is, where no record has it.
+WORDS = {
+    "energy_kwh": "an energy",
+    "estimated_kwh": "an estimated energy",
+    "duration_h": "a duration",
+    "estimated_h": "an estimated time",
+}
+#: Of records with energies: the paper's, in its order, and one more.
 DRAWN = (
     speedup,
     energy_against_parameters,
@@ -244,7 +264,31 @@ DRAWN = (
     energy_against_flop,
     duration_and_energy,
     energy_by_depth,
+    estimated_against_measured_time,
 )
+#: Of records that have times alone, such as those of a machine without a sensor.
+DRAWN_OF_TIMES = (speedup, estimated_against_measured_time, duration_by_devices)
+
+
+def _agreement(rows: Sequence[Row], name: str, what: str, unit: str, fields: tuple[str, str]) -> Figure:
+    alt = altair()
+    measured, estimated = fields
+    known = _known(rows, measured, estimated)
+    ends = [f(row[field] for row in known for field in fields) for f in (min, max)]
+    x = alt.X(f"{measured}:Q", title=f"measured {what}, {unit}", scale=alt.Scale(type="log"))
+    y = alt.Y(f"{estimated}:Q", title=f"estimated {what}, {unit}", scale=alt.Scale(type="log"))
+    points = _chart(thinned(known)).mark_point(filled=True, opacity=0.6, size=30).encode(
+        x=x, y=y, color=colour_of([row["strategy"] for row in known], title="strategy", field="strategy")
+    )  # fmt: skip
+    line = _chart([dict.fromkeys(fields, end) for end in ends]).mark_line(strokeDash=[4, 4])
+    errors = [abs(row[estimated] / row[measured] - 1) for row in known]
+    chosen = ("run", "machine", "strategy", "devices", *fields)
+    return figure(
+        name, _sized(points + line.encode(x=x, y=y)),
+        [{field: row[field] for field in chosen} for row in known], title=f"Estimated against measured {what}",
+        alt_text=f"{len(known)} runs on logarithmic axes around the line of agreement; the median error is "
+        f"{100 * float(np.median(errors)):.1f} %.",
+    )  # fmt: skip
 
 
 def _scatter(rows: Sequence[Row], name: str, field: str, label: str, *, facet: bool) -> Figure:
@@ -312,7 +356,7 @@ def _sized(chart: Any) -> Any:
 def _known(rows: Sequence[Row], *fields: str) -> list[Row]:
     found = [row for row in rows if all(row[field] is not None for field in fields)]
     if not found:
-        raise DataError(f"no record has {' and '.join(fields)}", given=f"{len(rows)} records")
+        raise DataError(f"no record has {' and '.join(WORDS[field] for field in fields)}", given=f"{len(rows)} records")
     return found
 
 

@@ -1,13 +1,16 @@
-"""Writing one figure as the page, PNG or SVG that the end of the file's name asks for; none needs a network."""
+"""Writing figures: as the page, PNG or SVG that the end of the file's name asks for, or all three; offline."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from wattlaw.errors import ConfigError, FileError
 from wattlaw.report.document import Figure
 from wattlaw.report.figures.drawing import altair, as_svg
+
+if TYPE_CHECKING:
+    import altair as alt
 
 FORMS = (".html", ".png", ".svg")
 
@@ -45,5 +48,20 @@ def write_figure(drawn: Figure, path: Path) -> None:
                 path.write_text(as_svg(drawn), encoding="utf-8")
             case _:
                 path.write_text(vl_convert.vegalite_to_html(spec, bundle=True), encoding="utf-8")
+    except OSError as error:
+        raise FileError("cannot write the figure", given=error.strerror).at(path) from error
+
+
+def save(chart: alt.LayerChart | alt.VConcatChart, path: Path) -> None:
+    """Write a figure as PNG at ``path``, and beside it as SVG and as a page that opens without a network.
+
+    Raises:
+        FileError: the folder cannot be written.
+    """
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        chart.save(path.with_suffix(".png"), scale_factor=2)
+        chart.save(path.with_suffix(".svg"))
+        chart.save(path.with_suffix(".html"), inline=True)
     except OSError as error:
         raise FileError("cannot write the figure", given=error.strerror).at(path) from error

@@ -1,7 +1,8 @@
 """Expressions of a column map: how one field of a record follows from the cells of a row.
 
-An expression is the name of a column, or a table with exactly one of ``value``, ``column``, ``log2``, ``sum``, ``ratio``,
-``least`` and ``first``. Every expression is ``None`` where a cell that it needs is empty: unknown stays unknown.
+An expression is the name of a column, or a table with exactly one of ``value``, ``column``, ``log2``, ``sum``,
+``ratio``, ``least`` and ``first``. Every expression is ``None`` where a cell that it needs is empty: unknown stays
+unknown.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Fields:
         if value is None:
             if default is not None:
                 return default
-            raise FileError("the field is missing", hint=self._nearest(names[0])).at(names[0])
+            raise self._absent(*names)
         if isinstance(value, float) and math.isfinite(value) and value == int(value):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
@@ -81,7 +81,7 @@ class Fields:
         if value is None and default is not None:
             return default
         if value is None:
-            raise FileError("the field is missing", hint=self._nearest(name)).at(name)
+            raise self._absent(name)
         if not isinstance(value, str):
             raise FileError("the field is not a text", given=repr(value)).at(name)
         return value
@@ -121,6 +121,13 @@ class Fields:
             if self.has(name):
                 return name, self.mapping[name]
         return names[0], None
+
+    def _absent(self, *names: str) -> FileError:
+        """Say that a field is not there, or that it is and holds nothing."""
+        null = next((name for name in names if name in self.mapping), None)
+        if null is not None:
+            return FileError("the field is null", allowed="a value").at(null)
+        return FileError("the field is missing", hint=self._nearest(names[0])).at(names[0])
 
     def _nearest(self, name: str) -> str:
         near = difflib.get_close_matches(name, [str(key) for key in self.mapping], n=3, cutoff=0.7)

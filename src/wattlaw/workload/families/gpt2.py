@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from wattlaw.workload.architecture import Architecture, Stack
 from wattlaw.workload.families.bert import head_size
+from wattlaw.workload.families.task import decoder_head
 
 if TYPE_CHECKING:
     from wattlaw.units import Quantity
@@ -60,7 +61,6 @@ def from_sizes(
 ) -> Architecture:
     """Build a GPT-2 of these sizes; its GELU is written out in eight elementary steps unless said otherwise."""
     task.among(family, TASKS)
-    labelled = task.name not in ("lm", "none")
     stack = Stack(
         role="decoder",
         num_layers=num_layers,
@@ -85,9 +85,5 @@ def from_sizes(
         stacks=(stack,),
         max_positions=max_positions,
         embedding_dropout=hidden_dropout if embedding_dropout is None else embedding_dropout,
-        head="classification" if labelled else "none" if task.name == "none" else "lm",
-        num_labels=task.num_labels if labelled else 0,
-        # The class for sequences scores every token and then picks the last; it has no bias.
-        head_bias=1 if task.name in ("token_classification", "question_answering") else 0,
-        tied_head=tied_head if task.name == "lm" else 0,
+        **decoder_head(task, tied_head=tied_head),
     )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from wattlaw.workload.architecture import Architecture, Stack
 from wattlaw.workload.families.bert import head_size as undivided_head_size
+from wattlaw.workload.families.task import decoder_head
 
 if TYPE_CHECKING:
     from wattlaw.units import Quantity
@@ -138,7 +139,6 @@ def from_sizes(
     """Build a Llama-like model of these sizes; key and value heads are as many as heads where not given."""
     task.among(family, TASKS)
     traits = TRAITS[family] if traits is None else traits
-    labelled = task.name not in ("lm", "none")
     stack = Stack(
         role="decoder",
         num_layers=num_layers,
@@ -163,10 +163,7 @@ def from_sizes(
         hidden_size=hidden_size,
         vocab_size=vocab_size,
         stacks=(stack,),
-        head="classification" if labelled else "none" if task.name == "none" else "lm",
-        num_labels=2 if task.name == "question_answering" else task.num_labels if labelled else 0,
-        head_bias=1 if task.name in ("token_classification", "question_answering") else 0,
-        tied_head=(traits.tied_head if tied_head is None else tied_head) if task.name == "lm" else 0,
+        **decoder_head(task, tied_head=traits.tied_head if tied_head is None else tied_head),
     )
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from wattlaw.errors import ConfigError, FileError, UnknownNameError
 
 if TYPE_CHECKING:
+    from wattlaw.units import Quantity
     from wattlaw.workload.families.fields import Fields
 
 TaskName = Literal["lm", "mlm", "pretraining", "classification", "token_classification", "question_answering", "none"]
@@ -75,6 +76,21 @@ def task_of(fields: Fields, *, head: str | None, num_labels: int | None) -> Task
 def named_task(head: str, *, num_labels: int | None) -> Task:
     """Build the task of this name."""
     return Task(name=_named(head), num_labels=DEFAULT_NUM_LABELS if num_labels is None else num_labels)
+
+
+def decoder_head(task: Task, *, tied_head: Quantity) -> dict[str, Any]:
+    """Tell what an ``Architecture`` says of its head, of a decoder: in transformers all families have the same classes.
+
+    The class for sequences scores every token and then picks the last; it has no bias. That for questions finds the two
+    ends of the answer, whatever labels there are.
+    """
+    labelled = task.name not in ("lm", "none")
+    return {
+        "head": "classification" if labelled else task.name,
+        "num_labels": 2 if task.name == "question_answering" else task.num_labels if labelled else 0,
+        "head_bias": 1 if task.name in ("token_classification", "question_answering") else 0,
+        "tied_head": tied_head if task.name == "lm" else 0,
+    }
 
 
 def _named(head: str) -> TaskName:
