@@ -167,3 +167,17 @@ def test_a_closed_standard_output_is_no_fault():
 def test_a_file_name_that_no_system_has_is_refused(refused, arguments):
     """A null byte ends a name; nothing can be there."""
     refused(*arguments)
+
+
+@pytest.mark.parametrize(("verb", "threads"), [("hardware", "1"), ("measure", None)])
+def test_linear_algebra_has_one_thread_but_where_something_is_measured(monkeypatch, capsys, verb, threads):
+    """Small matrices are slower with more; a training that is measured has what the user gave it."""
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    monkeypatch.setattr(sys, "argv", ["wattlaw", verb, "--help"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert os.environ.get("OPENBLAS_NUM_THREADS") == threads
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
+    with pytest.raises(SystemExit):
+        cli.main()
+    assert os.environ["OPENBLAS_NUM_THREADS"] == "3"

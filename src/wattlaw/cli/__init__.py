@@ -94,6 +94,7 @@ def main() -> NoReturn:
         with warnings.catch_warnings():
             warnings.showwarning = _tell_warning
             warnings.simplefilter("always", WattlawWarning)
+            _use_one_thread(sys.argv[1:])
             code = _run(sys.argv[1:])
             _finish_output()
     except (KeyboardInterrupt, click.exceptions.Abort):
@@ -117,6 +118,15 @@ def main() -> NoReturn:
             raise
         _leave(*_fault(error))
     sys.exit(code)
+
+
+def _use_one_thread(arguments: list[str]) -> None:
+    """Have the linear algebra of laws use one thread, unless the user says otherwise, before numpy is imported.
+
+    Its matrices are small: two threads take twice as long, as they wait for each other. What measures is left alone.
+    """
+    if not {*arguments} & {"measure", "run", "probe"}:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 
 def _run(arguments: list[str]) -> int:
