@@ -20,7 +20,7 @@ raised deep, where it is known; the function at the door adds the file or field 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Self
 
 #: What is shown of a value: lists of names that are no longer than this are shown whole.
@@ -83,9 +83,17 @@ class UnknownNameError(WattlawError):
         shown = [lowered[candidate] for candidate in dict.fromkeys([*longer[:5], *nearest])][:5]
         whole = ", ".join([*shown, *(other for other in names if other not in shown)])
         if len(whole) > LONGEST_SHOWN:
-            what = "nearest" if shown else "some"
-            whole = f"{', '.join(shown or names[:5])} ({what} of {len(names)})"
+            whole = some_of(names, nearest=shown)
         return cls(f"unknown {kind}", given=repr(name), allowed=whole, hint=hint)
+
+
+def some_of(names: Sequence[str], *, nearest: Sequence[str]) -> str:
+    """Write the nearest of many names, or the first where none is near, and how many there are.
+
+    >>> some_of(["a10", "a30", "t4"], nearest=["t4"])
+    't4 (nearest of 3)'
+    """
+    return f"{', '.join(nearest or names[:5])} ({'nearest' if nearest else 'some'} of {len(names)})"
 
 
 class FileError(WattlawError):

@@ -13,7 +13,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wattlaw.errors import FileError, UnknownNameError
+from wattlaw.errors import FileError, UnknownNameError, some_of
 from wattlaw.hardware.files import (
     read_accelerator,
     read_aliases,
@@ -189,7 +189,7 @@ def _find(kind: str, folder: str, name: str) -> str:
         )
     nearest = [index[alias] for alias in difflib.get_close_matches(key, index, n=12, cutoff=0.4)]
     shown = list(dict.fromkeys(candidates + nearest))[:5]
-    allowed = f"{', '.join(shown or _names(folder)[:5])} ({'nearest' if shown else 'some'} of {len(_names(folder))})"
+    allowed = some_of(_names(folder), nearest=shown)
     hint = f"'wattlaw hardware list', or the path of your own file, my-{normalised(kind)}.toml"
     raise UnknownNameError(f"unknown {kind}", given=repr(name), allowed=allowed, hint=hint)
 

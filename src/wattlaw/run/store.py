@@ -111,13 +111,14 @@ def add_new_records(path: str | Path, records: Sequence[RunRecord]) -> int:
         DataError: the store holds another record under the same id; nothing is added.
         FileError: the store cannot be read or written, or the file is none: it is not empty, and starts with no record.
     """
-    if Path(path).exists() and (start := _content(Path(path))) and not start.startswith(LINE_START):
+    content = _content(Path(path)).removeprefix(BOM_UTF8) if Path(path).exists() else b""
+    if content and not content.startswith(LINE_START):
         raise FileError(
             "not a store of records, and left as it is",
-            given=f"it starts with {_start_of(start)!r}",
+            given=f"it starts with {_start_of(content)!r}",
             allowed="a new or empty file, or one that starts with a record",
         ).at(path)
-    known = {record.record_id: record for record in read_records(path)} if Path(path).exists() else {}
+    known = {record.record_id: record for record in records_in(content, place=str(path))}
     for record in records:
         if known.get(record.record_id, record) != record:
             raise DataError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -143,15 +143,32 @@ def judge(
                 failures |= _unjudged(law, [target], error)
             else:
                 points += points_of(law, table, tried, target)
+    return verdict_of(
+        evaluations, points, failures, num_records=len(table), num_left_out=len(records) - len(table),
+        num_splits=len(cuts), level=level,
+    )  # fmt: skip
+
+
+def verdict_of(
+    evaluations: Sequence[Evaluation],
+    points: Sequence[Point],
+    failures: Mapping[Unjudged, WattlawError],
+    *,
+    num_records: int,
+    num_left_out: int,
+    num_splits: int,
+    level: float,
+) -> Verdict:
+    """Gather what was found of all laws; where no law could be judged, raise why the first could not."""
     if not evaluations:
         raise next(iter(failures.values()))
     return Verdict(
         evaluations=tuple(evaluations),
         unjudged=tuple(failures),
         points=tuple(points),
-        num_records=len(table),
-        num_left_out=len(records) - len(table),
-        num_splits=len(cuts),
+        num_records=num_records,
+        num_left_out=num_left_out,
+        num_splits=num_splits,
         level=level,
     )
 

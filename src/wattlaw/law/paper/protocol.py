@@ -15,7 +15,7 @@ from wattlaw.errors import ConfigError, DataError, FitError, MissingExtraError, 
 from wattlaw.law.evaluation import METRICS as ANY_METRICS
 from wattlaw.law.evaluation import Evaluation, Point, Split, Summary, Trial, Unjudged, Verdict
 from wattlaw.law.evaluation.scores import interval_ends, score
-from wattlaw.law.evaluation.verdict import Watch, measured_laws, points_of, unwatched
+from wattlaw.law.evaluation.verdict import Watch, measured_laws, points_of, unwatched, verdict_of
 from wattlaw.law.fitting import USUAL, law_with_prior, refuse_seen
 from wattlaw.law.interval import require_level
 from wattlaw.law.paper.bootstrap import residual_bootstrap
@@ -147,17 +147,10 @@ def paper_verdict(
             continue
         evaluations.append(_evaluation(law, tried, found, num_rows=len(table)))
         points += points_of(law, table, tried, "energy")
-    if not evaluations:
-        raise next(iter(failures.values()))
-    return Verdict(
-        evaluations=tuple(evaluations),
-        unjudged=tuple(failures),
-        points=tuple(points),
-        num_records=len(table),
-        num_left_out=len(records) - len(table),
-        num_splits=len(cuts),
-        level=level,
-    )
+    return verdict_of(
+        evaluations, points, failures, num_records=len(table), num_left_out=len(records) - len(table),
+        num_splits=len(cuts), level=level,
+    )  # fmt: skip
 
 
 def _evaluation(law: Law, tried: Sequence[Trial], found: Sequence[dict[str, float]], *, num_rows: int) -> Evaluation:
